@@ -1,0 +1,51 @@
+"""The words everything shares: digests, canonical bytes, records, clock, verdicts, errors."""
+
+from veristate.core.canonical import canonical_bytes, decimal_string, digest, plain
+from veristate.core.clock import Clock, utc_now
+from veristate.core.errors import (
+    EnvironmentUnusableError,
+    FaultProvenError,
+    InputError,
+    RefusedError,
+    TamperError,
+    UndecidedError,
+    VeristateError,
+)
+from veristate.core.records import (
+    Action,
+    ArrayRef,
+    Certificate,
+    Contract,
+    Decision,
+    Record,
+    Request,
+    Rule,
+    View,
+)
+from veristate.core.verdicts import Verdict
+
+__all__ = [
+    "Action",
+    "ArrayRef",
+    "Certificate",
+    "Clock",
+    "Contract",
+    "Decision",
+    "EnvironmentUnusableError",
+    "FaultProvenError",
+    "InputError",
+    "Record",
+    "RefusedError",
+    "Request",
+    "Rule",
+    "TamperError",
+    "UndecidedError",
+    "Verdict",
+    "VeristateError",
+    "View",
+    "canonical_bytes",
+    "decimal_string",
+    "digest",
+    "plain",
+    "utc_now",
+]

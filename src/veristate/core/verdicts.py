@@ -1,0 +1,14 @@
+"""The three answers of an arithmetic check."""
+
+from enum import StrEnum
+
+
+class Verdict(StrEnum):
+    """PASS: residual within its bound. FLAG: a fault is proven under the contract. INAPPLICABLE: the bound can't judge.
+
+    There is no order between them and no truth value: a caller names the one it asks for.
+    """
+
+    PASS = "PASS"
+    FLAG = "FLAG"
+    INAPPLICABLE = "INAPPLICABLE"
