@@ -37,7 +37,7 @@ def plain(value: Any) -> Any:
 
     Raises: InputError for a float (use `decimal_string`) or any other type, naming it.
     """
-    if value is None or isinstance(value, str | bool | int) and not isinstance(value, Enum):
+    if value is None or (isinstance(value, str | bool | int) and not isinstance(value, Enum)):
         return value
     if isinstance(value, Enum):
         return value.value

@@ -70,7 +70,8 @@ def _restore(hint: Any, value: Any) -> Any:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule(Record):
     """A decision rule g. `top_k`: the `count` highest scores; `threshold`: every score >= `threshold`;
-    `nearest`: the `count` scores nearest to `threshold`. Ties go to the smaller identifier as text."""
+    `nearest`: the `count` scores nearest to `threshold`. Ties go to the smaller identifier as text.
+    """
 
     FORMAT: ClassVar[str] = "veristate.rule/1"
     kind: RuleKind
@@ -100,7 +101,8 @@ class ArrayRef(Record):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Contract(Record):
     """Everything that fixes the reference computation. `settings` holds what an executor must reproduce: versions,
-    threads, instruction set, switches; `model` the predictor's own names and digests."""
+    threads, instruction set, switches; `model` the predictor's own names and digests.
+    """
 
     FORMAT: ClassVar[str] = "veristate.contract/1"
     kind: ContractKind
@@ -127,7 +129,8 @@ class Request(Record):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class View(Record):
     """The exact bytes an agent was shown: `table` is the digest of the file, `fields` its columns, `dropped` what was
-    left out because nothing certifies it. `certified` says whether every field is determined by a certificate."""
+    left out because nothing certifies it. `certified` says whether every field is determined by a certificate.
+    """
 
     FORMAT: ClassVar[str] = "veristate.view/1"
     request_id: str
@@ -144,7 +147,8 @@ class Certificate(Record):
 
     `certifies` says whether the score values themselves are fixed or only the decisions. `evidence` maps what was
     used (journal or blob digests, counts as decimal strings) by name. `delta` is the failure probability: "0" when
-    the evidence is recomputed bits."""
+    the evidence is recomputed bits.
+    """
 
     FORMAT: ClassVar[str] = "veristate.certificate/1"
     request_id: str

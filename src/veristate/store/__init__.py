@@ -1,1 +1,20 @@
-"""store"""
+"""Content-addressed blobs and workspace snapshots: what can be gone back to.
+
+Write order: chunks, then the blob that lists them; blobs, then the tree that names them; everything, then the digest
+that is handed out. Read in reverse. A crash leaves orphans, never a dangling reference.
+"""
+
+from veristate.store.fsck import FindingKind, StoreFinding
+from veristate.store.store import FORMAT, Store
+from veristate.store.trees import FileEntry, FolderEntry, LinkEntry, Tree
+
+__all__ = [
+    "FORMAT",
+    "FileEntry",
+    "FindingKind",
+    "FolderEntry",
+    "LinkEntry",
+    "Store",
+    "StoreFinding",
+    "Tree",
+]

@@ -1,0 +1,162 @@
+"""Checking captured calls against the checker's own weights, and telling which units a flag belongs to."""
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from veristate.core import Verdict, decimal_string
+from veristate.devices.findings import CallFinding
+from veristate.devices.predictors import Predictor
+from veristate.devices.watch import linear_layers
+from veristate.numerics import (
+    LinearArithmetic,
+    LinearCheck,
+    Operands,
+    bf16_arithmetic,
+    check_linear,
+    fp32_arithmetic,
+    fp64_arithmetic,
+    round_to_bf16,
+    unexplained_columns,
+)
+
+ArrayDtype = Literal["float32", "bfloat16", "float64"]
+FULL_PRODUCTS = "float32_matmul_precision=highest"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Capture:
+    """A call's saved values at its site. bfloat16 arrays are held in float32, which they fit exactly."""
+
+    member: int
+    batch: int
+    layer: str
+    ordinal: int
+    X: NDArray[Any]
+    Y: NDArray[Any]
+    storage: ArrayDtype
+
+
+class Checker:
+    """Checks captures of one predictor's calls. Weights come from the checker's own copy, never from the capture."""
+
+    def __init__(self, predictor: Predictor, *, flush: bool, full_products: bool, block: int | None) -> None:
+        self._predictor = predictor
+        self._flush = flush
+        self._full_products = full_products
+        self._block = block
+        self._weights: dict[tuple[int, str, ArrayDtype], tuple[NDArray[Any], NDArray[Any] | None]] = {}
+
+    def check(self, capture: Capture, seed: bytes) -> CallFinding:
+        """The finding of one call; `seed` must have been drawn after the capture existed."""
+        W, b = self._represented_weights(capture)
+        reason = self._unknown_path(capture, W)
+        if reason:
+            return self._finding(capture, W, Verdict.INAPPLICABLE, reason, seed)
+        arithmetic = self._arithmetic(capture, b is not None)
+        X = round_to_bf16(capture.X) if capture.storage == "bfloat16" else capture.X
+        call = Operands.of(X, W, b, capture.Y)
+        check = check_linear(call, arithmetic, block=self._block, seed=seed)
+        verdict = check.verdict()
+        if verdict is Verdict.PASS:
+            return self._finding(capture, W, verdict, "", seed, check)
+        return self._attributed(capture, call, arithmetic, check, seed)
+
+    def _attributed(
+        self, capture: Capture, call: Operands, arithmetic: LinearArithmetic, check: LinearCheck, seed: bytes
+    ) -> CallFinding:
+        """The finding of a call that did not pass: its rows' units, and every unit of a block with a column that the
+        flagged units' rows don't explain. A cell that could not be judged marks its units too.
+        """
+        positions = self._predictor.batches[capture.batch]
+        owners = self._predictor.rows(capture.batch, len(capture.X))
+        doubtful = (check.rows.flag | check.rows.inapplicable).any(axis=1)
+        if owners is None:
+            units = np.arange(positions.start, positions.stop)
+            left = check.columns.flag
+        else:
+            explained = np.isin(owners, owners[doubtful])
+            left = unexplained_columns(call, arithmetic, check, explained) | check.columns.inapplicable
+            blocks = np.flatnonzero(left.any(axis=1))
+            step = len(owners) if self._block is None else self._block
+            touched = (
+                np.isin(np.arange(len(owners)) // step, blocks) if len(blocks) else np.zeros(len(owners), dtype=bool)
+            )
+            units = np.unique(owners[doubtful | touched])
+        verdict = check.verdict()
+        reason = "" if verdict is Verdict.FLAG else "healthy arithmetic may overflow, or an operand is not finite"
+        finding = self._finding(capture, call.W, verdict, reason, seed, check)
+        return _replaced(finding, units=units, unexplained=int(left.sum()))
+
+    def _represented_weights(self, capture: Capture) -> tuple[NDArray[Any], NDArray[Any] | None]:
+        """W and b of the layer as they are multiplied: rounded to bf16 where the output is."""
+        key = (capture.member, capture.layer, capture.storage)
+        if key not in self._weights:
+            layer = linear_layers(self._predictor.models[capture.member])[capture.layer]
+            W = layer.weight.detach().cpu().numpy()
+            b = None if layer.bias is None else layer.bias.detach().cpu().numpy()
+            if capture.storage == "bfloat16":
+                W, b = round_to_bf16(W), None if b is None else round_to_bf16(b)
+            self._weights[key] = (W.astype(np.float64), None if b is None else b.astype(np.float64))
+        return self._weights[key]
+
+    def _unknown_path(self, capture: Capture, W: NDArray[Any]) -> str:
+        """Why no declared arithmetic fits this call, or nothing."""
+        if capture.X.shape[1:] != W.shape[1:] or capture.Y.shape != (len(capture.X), len(W)):
+            return f"shapes {capture.X.shape}, {capture.Y.shape} don't fit the weights {W.shape}"
+        if not len(capture.X):
+            return "no rows: nothing to check"
+        if capture.storage == "float32" and not self._full_products:
+            return f"float32 products may be computed in a narrower format (needs {FULL_PRODUCTS})"
+        return ""
+
+    def _arithmetic(self, capture: Capture, bias: bool) -> LinearArithmetic:
+        if capture.storage == "bfloat16":
+            return bf16_arithmetic(bias=bias)
+        make = fp32_arithmetic if capture.storage == "float32" else fp64_arithmetic
+        return make(bias=bias, flush=self._flush)
+
+    def _finding(
+        self,
+        capture: Capture,
+        W: NDArray[Any],
+        verdict: Verdict,
+        reason: str,
+        seed: bytes,
+        check: LinearCheck | None = None,
+    ) -> CallFinding:
+        positions = self._predictor.batches[capture.batch]
+        return CallFinding(
+            member=capture.member,
+            batch=capture.batch,
+            layer=capture.layer,
+            ordinal=capture.ordinal,
+            shape=(len(capture.X), W.shape[1], len(W)),
+            verdict=verdict,
+            reason=reason,
+            rows=() if check is None else tuple(map(int, np.flatnonzero(check.flagged_rows))),
+            columns=0 if check is None else int(check.columns.flag.sum()),
+            unexplained=0,
+            units=() if verdict is Verdict.PASS or not len(capture.X) else tuple(positions),
+            worst=_worst(check),
+            seed=seed.hex(),
+        )
+
+
+def _replaced(finding: CallFinding, *, units: NDArray[np.intp], unexplained: int) -> CallFinding:
+    content = finding.to_json() | {"units": [int(u) for u in units], "unexplained": unexplained}
+    return CallFinding.from_json(content)
+
+
+def _worst(check: LinearCheck | None) -> str:
+    """The largest residual over its bound; "inf" when an output is not finite."""
+    if check is None:
+        return ""
+    worst = 0.0
+    for cells in (check.rows, check.columns):
+        with np.errstate(invalid="ignore", divide="ignore"):
+            ratio = np.where(cells.flag & ~np.isfinite(cells.residual), np.inf, cells.residual / cells.bound)
+        worst = max(worst, float(np.nanmax(ratio, initial=0.0)))
+    return "inf" if np.isinf(worst) else decimal_string(worst)

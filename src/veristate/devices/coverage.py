@@ -1,0 +1,80 @@
+"""How much of a forward pass is watched: the share of its multiply-adds, and what ran beside them."""
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import Any
+
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils.flop_counter import FlopCounterMode
+
+from veristate.devices.predictors import Predictor
+from veristate.devices.watch import LinearCall, watch
+
+# Views and queries move no numbers.
+_SILENT = (
+    "view",
+    "_unsafe_view",
+    "t",
+    "transpose",
+    "detach",
+    "alias",
+    "expand",
+    "slice",
+    "select",
+    "unsqueeze",
+    "squeeze",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Coverage:
+    """`watched` and `total` count multiply-adds of one batch through every member; `unwatched` names the operations
+    that no check sees, with their number of calls: their errors show only where a later watched layer would notice.
+    """
+
+    watched: int
+    total: int
+    layers: tuple[str, ...]
+    unwatched: tuple[tuple[str, int], ...]
+
+    @property
+    def share(self) -> float:
+        """Watched multiply-adds over all; 0 when the pass has none."""
+        return self.watched / self.total if self.total else 0.0
+
+
+class _Operations(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Counts the operations that are dispatched, by name."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.counts: Counter[str] = Counter()
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        self.counts[func.overloadpacket.__name__] += 1
+        return func(*args, **(kwargs or {}))
+
+
+def measure_coverage(predictor: Predictor) -> Coverage:
+    """The coverage of one batch through every member. Run it on a healthy pass: it computes scores and drops them."""
+    watched, total = 0, 0
+    layers: set[str] = set()
+    operations = _Operations()
+
+    def seen(call: LinearCall) -> None:
+        nonlocal watched
+        layers.add(call.layer)
+        watched += len(call.X) * call.X.shape[1] * call.Y.shape[1]
+
+    for member, model in enumerate(predictor.models):
+        with FlopCounterMode(display=False) as flops, operations, watch(model, seen):
+            predictor.run(member, 0)
+        total += flops.get_total_flops() // 2
+    others = Counter(
+        {
+            name: n
+            for name, n in operations.counts.items()
+            if name not in (*_SILENT, "mm", "addmm", "linear", "_to_copy")
+        }
+    )
+    return Coverage(watched=watched, total=total, layers=tuple(sorted(layers)), unwatched=tuple(others.most_common()))

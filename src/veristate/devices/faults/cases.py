@@ -1,0 +1,92 @@
+"""The paper's two classes of faulty GPUs, as simulations.
+
+Case 1 (size-dependent) fires on calls of 512 rows and more, Case 2 (expanded-trigger) on short ones too. When and where
+follow a four-state counter driven by the sequence of call shapes. Source: BioAgent-DF A.1, E.3.
+
+Differs: E.3's tables name the shapes of one application; here the state's step, the rows and the columns follow from
+any call's shape, state and seed. Magnitudes are log-uniform around the mean |Y| of the call, so that they straddle the
+rounding bound; the paper's were measured.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from veristate.devices.faults.model import Patch, Site
+
+LARGE = 512
+ROW_STRIDE = 16
+
+
+@dataclass(slots=True)
+class SequenceFault:
+    """A four-state fault. `short_calls` tells Case 2 from Case 1.
+
+    A short call fires in state 3. A large call fires in states 2 and 3 with probability `large_share`; the parity of
+    the state shifts its rows. States 1 and 2 take the second 32 columns, the others the first; short calls 16 columns
+    from 128. `magnitude` is the range of one event's size in mean |Y|, `rows` the range of its number of rows.
+    """
+
+    short_calls: bool
+    magnitude: tuple[float, float]
+    rows: tuple[int, int] = (8, 16)
+    large_share: float = 0.6
+    state: int = 0
+
+    def patch(self, site: Site, Y: NDArray[np.float32], rng: np.random.Generator) -> Patch | None:
+        """The patch of this call; steps the state."""
+        state, M = self.state, site.shape[0]
+        self.state = (state + (2 if M.bit_length() % 2 else 1)) % 4
+        if not M or not self._fires(state, M, rng):
+            return None
+        rows = _spread_rows(M, int(rng.integers(self.rows[0], self.rows[1] + 1)), int(rng.integers(M)), state)
+        columns = _columns(site.shape[1], state, short=M < LARGE)
+        return Patch(rows=rows, columns=columns, values=_displaced(Y, rows, columns, self.magnitude, rng))
+
+    def _fires(self, state: int, M: int, rng: np.random.Generator) -> bool:
+        if M < LARGE:
+            return self.short_calls and state == 3
+        return state >= 2 and rng.random() < self.large_share
+
+
+def case1() -> SequenceFault:
+    """Large calls only."""
+    return SequenceFault(short_calls=False, magnitude=(1e-3, 12.0))
+
+
+def case2() -> SequenceFault:
+    """Large and short calls."""
+    return SequenceFault(short_calls=True, magnitude=(1e-3, 8.0))
+
+
+def _spread_rows(M: int, count: int, start: int, state: int) -> NDArray[np.intp]:
+    """Up to `count` rows, a stride apart from `start`; odd states start two strides lower. Rows outside the call are
+    left out, the first one is not.
+    """
+    first = max(start - 2 * ROW_STRIDE * (state % 2), start % ROW_STRIDE)
+    rows = first + ROW_STRIDE * np.arange(count)
+    return rows[rows < M].astype(np.intp)
+
+
+def _columns(N: int, state: int, *, short: bool) -> NDArray[np.intp]:
+    """The interval of E.3, moved inside a narrower layer."""
+    width = min(16 if short else 32, N)
+    wanted = 128 if short else 32 * (state in (1, 2))
+    first = min(wanted, N - width)
+    return np.arange(first, first + width, dtype=np.intp)
+
+
+def _displaced(
+    Y: NDArray[np.float32],
+    rows: NDArray[np.intp],
+    columns: NDArray[np.intp],
+    magnitude: tuple[float, float],
+    rng: np.random.Generator,
+) -> NDArray[np.float32]:
+    """The rectangle's values moved by one size for the event, with a random sign and 0.5 to 1 of it per element."""
+    size = np.exp(rng.uniform(*np.log(magnitude))) * float(np.abs(Y).mean(dtype=np.float64))
+    shape = (len(rows), len(columns))
+    moves = size * rng.choice([-1.0, 1.0], shape) * rng.uniform(0.5, 1.0, shape)
+    displaced: NDArray[np.float32] = (Y[np.ix_(rows, columns)] + moves).astype(np.float32)
+    return displaced

@@ -1,0 +1,75 @@
+"""A user's own predictor: anything that maps candidates to scores per member through torch.
+
+`module:factory` names a callable. It receives the tuple of inputs (the SMILES column, or any column the user names)
+and returns an object with
+
+    models   a sequence of torch.nn.Module, one per member
+    score(member, positions) -> tensor [len(positions)] of probabilities, computed by models[member] for those rows
+
+and, if it can tell, `rows(positions, rows) -> array [rows]`: the table position each row of a layer call belongs to.
+"""
+
+from contextlib import nullcontext
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from veristate.core import InputError
+from veristate.devices.predictors.spec import Candidates, PredictorSpec, state_digest
+
+
+class FactoryPredictor:
+    """An ensemble made by a user's factory."""
+
+    def __init__(self, spec: PredictorSpec, candidates: Candidates) -> None:
+        self._spec = spec
+        self._made = _call(spec.factory, candidates)
+        self.models = tuple(m.eval().to(spec.device) for m in _members(self._made, spec.factory))
+        self.batches = spec.batches(len(candidates.ids))
+        found = self.weight_digests()
+        if spec.digests and found != spec.digests:
+            raise InputError(f"{spec.factory} made other weights than before: {found} instead of {spec.digests}")
+
+    def run(self, member: int, batch: int) -> NDArray[np.float32]:
+        """The scores of one batch by one member."""
+        bf16 = torch.autocast(torch.device(self._spec.device).type, dtype=torch.bfloat16)
+        positions = self.batches[batch]
+        with torch.inference_mode(), bf16 if self._spec.dtype == "bf16" else nullcontext():
+            scores = self._made.score(member, positions)
+        if not isinstance(scores, torch.Tensor) or scores.shape != (len(positions),):
+            shape = getattr(scores, "shape", type(scores).__name__)
+            raise InputError(
+                f"{self._spec.factory}: score() gave {shape}, expected a tensor of {len(positions)} scores"
+            )
+        return scores.float().cpu().numpy()
+
+    def rows(self, batch: int, rows: int) -> NDArray[np.intp] | None:
+        """The user's own map, or one row a candidate when the numbers agree, or None."""
+        positions = self.batches[batch]
+        if hasattr(self._made, "rows"):
+            owners = self._made.rows(positions, rows)
+            return None if owners is None else np.asarray(owners, dtype=np.intp)
+        return np.arange(positions.start, positions.stop) if rows == len(positions) else None
+
+    def weight_digests(self) -> tuple[str, ...]:
+        """A digest of each member's parameters and buffers."""
+        return tuple(state_digest(model) for model in self.models)
+
+
+def _call(name: str, candidates: Candidates) -> Any:
+    module, _, attribute = name.partition(":")
+    try:
+        factory = getattr(import_module(module), attribute)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise InputError(f"--predictor {name}: {error}; expected module:factory, importable from here") from error
+    return factory(candidates.inputs)
+
+
+def _members(made: Any, name: str) -> tuple[torch.nn.Module, ...]:
+    models = tuple(getattr(made, "models", ()))
+    if not models or not all(isinstance(m, torch.nn.Module) for m in models) or not hasattr(made, "score"):
+        raise InputError(f"{name} must return an object with `models` (torch modules) and `score(member, positions)`")
+    return models

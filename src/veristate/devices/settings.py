@@ -1,0 +1,61 @@
+"""The settings of a process that decide which bits a forward pass gives: they belong to the contract."""
+
+import os
+import platform
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from veristate.core import EnvironmentUnusableError
+
+# oneDNN and MKL choose kernels by these; a run under another value is another computation.
+_KERNEL_VARIABLES = ("MKL_CBWR", "ONEDNN_MAX_CPU_ISA", "DNNL_MAX_CPU_ISA", "ONEDNN_DEFAULT_FPMATH_MODE")
+
+
+def prepare_process(device: str, threads: int) -> None:
+    """Makes this process compute with `threads` threads and full float32 products on `device`.
+
+    Raises: EnvironmentUnusableError when the device is not there.
+    """
+    torch.set_num_threads(threads)
+    torch.set_float32_matmul_precision("highest")
+    if torch.device(device).type == "cuda":
+        if not torch.cuda.is_available():
+            raise EnvironmentUnusableError(f"--device {device}: torch sees no CUDA device here; use cpu")
+        torch.backends.cuda.matmul.allow_tf32 = False
+        torch.backends.cuda.matmul.allow_bf16_reduced_precision_reduction = False
+
+
+def read_settings(device: str) -> dict[str, str]:
+    """What this process would compute with, as strings. Two processes with equal settings give equal bits."""
+    settings = {
+        "torch": torch.__version__,
+        "numpy": np.__version__,
+        "device": str(torch.device(device)),
+        "device_name": _device_name(device),
+        "cpu_capability": torch.backends.cpu.get_cpu_capability(),
+        "mkldnn": str(bool(torch.backends.mkldnn.enabled) and torch._C._has_mkldnn).lower(),
+        "threads": str(torch.get_num_threads()),
+        "float32_matmul_precision": torch.get_float32_matmul_precision(),
+        "autocast_cache": str(torch.is_autocast_cache_enabled()).lower(),
+        "flush_denormal": str(flushes_subnormals()).lower(),
+    }
+    return settings | {name.lower(): os.environ.get(name, "unset") for name in _KERNEL_VARIABLES}
+
+
+def flushes_subnormals() -> bool:
+    """Whether this thread reads or writes float32 subnormals as zero, by trying it."""
+    tiny = torch.full((1,), 2.0**-140)
+    return bool((tiny * 0.5 == 0).item())
+
+
+def _device_name(device: str) -> str:
+    if torch.device(device).type == "cuda":
+        return torch.cuda.get_device_name(torch.device(device))
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+        names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
+    except OSError:
+        names = []
+    return f"{names[0] if names else platform.processor()} {platform.machine()}"

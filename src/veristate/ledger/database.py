@@ -1,0 +1,151 @@
+"""Transactions on one SQLite file, and its troubles in our words. What another database would do otherwise is here.
+
+WAL, synchronous FULL: when a transaction returns it is on the disk. Writing transactions begin IMMEDIATE, so that what
+they read can't change before they write.
+"""
+
+import os
+import sqlite3
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import URL, Connection, create_engine, event, inspect, select
+from sqlalchemy.exc import DBAPIError
+
+from veristate.core import EnvironmentUnusableError, InputError, TamperError
+from veristate.ledger.tables import SCHEMA_VERSION, metadata, schema
+
+_ADVICE = {
+    "SQLITE_FULL": "free some space on that disk and run again",
+    "SQLITE_READONLY": "give this user write permission on the file and its folder",
+    "SQLITE_CANTOPEN": "give this user permission on the file and its folder, or choose another place",
+    "SQLITE_PERM": "give this user permission on the file and its folder, or choose another place",
+    "SQLITE_BUSY": "another process is writing there; wait for it and run again",
+    "SQLITE_LOCKED": "another connection is writing there; wait for it and run again",
+    "SQLITE_IOERR": "see to the disk and run again",
+    "SQLITE_NOLFS": "see to the disk and run again",
+}
+_DAMAGED = ("SQLITE_CORRUPT", "SQLITE_NOTADB", "SQLITE_MISMATCH", "SQLITE_FORMAT")
+
+
+class Database:
+    """One SQLite file with our tables. Opened in the process that uses it: a connection doesn't survive a fork."""
+
+    def __init__(self, path: Path, *, patience_s: float) -> None:
+        self.path = path
+        self._patience_s = patience_s
+        url = URL.create("sqlite+pysqlite", database=str(path))
+        self._engine = create_engine(url, connect_args={"timeout": patience_s})
+        event.listen(self._engine, "connect", _configure)
+        event.listen(self._engine, "begin", _begin)
+
+    def prepare(self) -> None:
+        """Returns when the file is there, in WAL mode, with the tables of this version.
+
+        Raises: EnvironmentUnusableError for another version or a file that can't be used; InputError when it is a
+        database of something else; TamperError when it is no database.
+        """
+        new = not self.path.exists()
+        self._use_wal()
+        with self.writing() as connection:
+            names = inspect(connection).get_table_names()
+            if not names:
+                metadata.create_all(connection, checkfirst=False)
+                connection.execute(schema.insert().values(version=SCHEMA_VERSION))
+            elif "schema" not in names:
+                raise InputError(f"{self.path} is a database of something else: it has a table {names[0]!r}")
+            found = connection.execute(select(schema.c.version)).scalars().all()
+        if found != [SCHEMA_VERSION]:
+            raise EnvironmentUnusableError(
+                f"{self.path}: ledger version {found}, but this veristate reads {SCHEMA_VERSION}; use the other one"
+            )
+        if new:
+            with self._troubles():
+                _sync_folder(self.path.parent)
+
+    @contextmanager
+    def reading(self) -> Iterator[Connection]:
+        """A connection that sees one state of the database throughout."""
+        with self._troubles(), self._engine.connect() as connection, connection.begin():
+            yield connection
+
+    @contextmanager
+    def writing(self) -> Iterator[Connection]:
+        """A connection in a transaction that nobody else writes beside: all of the block is kept, or none."""
+        with self._troubles(), self._engine.connect() as connection:
+            connection.execution_options(veristate_writes=True)
+            with connection.begin():
+                yield connection
+
+    def damage(self, connection: Connection) -> list[str]:
+        """What SQLite itself finds wrong with its pages and indexes: a broken UNIQUE index would not refuse a second
+        commitment.
+        """
+        said = connection.exec_driver_sql("PRAGMA integrity_check").scalars().all()
+        return [str(line) for line in said if line != "ok"]
+
+    def close(self) -> None:
+        """Returns when the connections are closed; the next use opens new ones."""
+        self._engine.dispose()
+
+    def _use_wal(self) -> None:
+        """Returns when the file is in WAL mode, which lasts. SQLite doesn't wait for its lock here, so we do."""
+        deadline = time.monotonic() + self._patience_s
+        while True:
+            try:
+                with self._troubles():
+                    raw = self._engine.raw_connection()
+                    try:
+                        mode = raw.cursor().execute("PRAGMA journal_mode=WAL").fetchone()[0]
+                    finally:
+                        raw.close()
+            except EnvironmentUnusableError as error:
+                if "locked" not in str(error) or time.monotonic() > deadline:
+                    raise
+                time.sleep(0.01)
+            else:
+                break
+        if mode != "wal":
+            raise EnvironmentUnusableError(f"{self.path}: its file system can't share a ledger; choose a local disk")
+
+    @contextmanager
+    def _troubles(self) -> Iterator[None]:
+        """A block whose database errors become ours, naming the file."""
+        try:
+            yield
+        except (DBAPIError, sqlite3.Error) as error:
+            cause = error.orig if isinstance(error, DBAPIError) else error
+            name = str(getattr(cause, "sqlite_errorname", ""))
+            for prefix, advice in _ADVICE.items():
+                if name.startswith(prefix):
+                    raise EnvironmentUnusableError(f"{self.path}: {cause}; {advice}") from error
+            if name.startswith(_DAMAGED) or str(cause).startswith("no such"):
+                raise TamperError(f"{self.path}: {cause}; bring it back from a copy") from error
+            raise
+        except OSError as error:
+            raise EnvironmentUnusableError(f"{self.path}: {error.strerror}; see to the disk and run again") from error
+
+
+def _configure(connection: Any, _record: Any) -> None:
+    # None: the driver begins nothing by itself, `_begin` does (SQLAlchemy documents this for pysqlite).
+    connection.isolation_level = None
+    cursor = connection.cursor()
+    cursor.execute("PRAGMA synchronous=FULL")
+    cursor.execute("PRAGMA foreign_keys=ON")
+    cursor.close()
+
+
+def _begin(connection: Connection) -> None:
+    writes = connection.get_execution_options().get("veristate_writes", False)
+    connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+
+
+def _sync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,24 @@
+"""The two executions of a run, side by side: the suspect's predictor here, the trusted executor in its own process."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from veristate.devices import Predictor, TrustedExecutor, load_predictor, prepare_process
+from veristate.screening.prepare import Prepared
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Executors:
+    """Both, loaded from one spec."""
+
+    suspect: Predictor
+    trusted: TrustedExecutor
+
+
+@contextmanager
+def start_executors(prepared: Prepared, trusted_device: str, block: int | None) -> Iterator[Executors]:
+    """Both executors; the trusted process loads while this one does. Raises: as loading does."""
+    with TrustedExecutor(prepared.trusted_spec(trusted_device), prepared.candidates, block=block) as trusted:
+        prepare_process(prepared.spec.device, prepared.spec.threads)
+        yield Executors(suspect=load_predictor(prepared.spec, prepared.candidates), trusted=trusted)

@@ -1,0 +1,67 @@
+"""Writing what the devices found to the store and the ledger: blobs first, then the entry that names them."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from veristate.core import canonical_bytes, plain
+from veristate.devices import CheckedPass, Event, SuspectPass, summarise
+from veristate.numerics import put_array
+from veristate.screening.home import Home
+
+
+def keep_pass(home: Home, request_id: str, done: SuspectPass, settings: Mapping[str, str]) -> None:
+    """Keeps the suspect's scores and the settings it computed with."""
+    scores = put_array(home.store.put, done.scores)
+    home.ledger.append("pass.finished", {"request_id": request_id, "scores": plain(scores), "settings": dict(settings)})
+
+
+def keep_injection(home: Home, request_id: str, description: str, events: list[Event]) -> None:
+    """Keeps what a simulated fault did, so that nobody mistakes it for a finding."""
+    body = {
+        "request_id": request_id,
+        "fault": description,
+        "events": len(events),
+        "elements_stored": sum(event.stored for event in events),
+    }
+    home.ledger.append("fault.simulated", body)
+
+
+def keep_findings(home: Home, request_id: str, checked: CheckedPass) -> str:
+    """The digest under which every finding is kept, with the flagged rows' operands and the entropy of the signs."""
+    evidence = [
+        {
+            "finding": item.finding,
+            "name": item.name,
+            "rows": list(item.rows),
+            "dtype": item.dtype,
+            "shape": list(item.shape),
+            "blob": home.store.put(item.data),
+        }
+        for item in checked.evidence
+    ]
+    content = {
+        "format": "veristate.findings/1",
+        "checked_on": checked.findings.checked_on,
+        "block": checked.findings.block,
+        "entropy": checked.entropy,
+        "calls": [call.to_json() for call in checked.findings.calls],
+        "evidence": evidence,
+    }
+    blob = home.store.put(canonical_bytes(content))
+    body: dict[str, Any] = {"request_id": request_id, "findings": blob, "verdict": checked.findings.verdict().value}
+    home.ledger.append("pass.checked", body | {"counts": summarise(checked.findings.calls)})
+    return blob
+
+
+def keep_recomputation(
+    home: Home, request_id: str, contract: str, members: NDArray[np.float64], fixed: NDArray[np.bool_]
+) -> str:
+    """The digest of the recomputed members, float32 [m, n]; units that were not recomputed are zero and masked out."""
+    values = put_array(home.store.put, np.where(fixed, members, 0).astype(np.float32))
+    mask = put_array(home.store.put, fixed)
+    body = {"request_id": request_id, "contract": contract, "members": plain(values), "fixed": plain(mask)}
+    home.ledger.append("recomputation.finished", body | {"units": int(fixed.sum())})
+    return values.blob

@@ -1,0 +1,91 @@
+"""What a user asks of a screening run."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from veristate.core import InputError, Rule, decimal_string
+from veristate.screening.cases import herg
+
+PolicyName = Literal["full", "r1", "r1m"]
+Recovery = Literal["hold", "replace", "restore"]
+Dtype = Literal["fp32", "bf16"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScreeningOptions:
+    """The options of `veristate screen`, checked as far as they can be without reading anything.
+
+    `table` is None for the built-in case. `predictor` is ("herg",), ("module:factory",), or checkpoint paths.
+    `top` None means 20 % of the candidates, rounded down; `threshold` None means 0.5 (no threshold rule when `nearest`
+    asks for the candidates nearest to it). `recovery` says when the agent may read: "hold" after certification,
+    "restore" and "replace" at once, and how it is corrected then. `block` rows or columns are summed at once in a
+    check; `budget` is in units.
+    """
+
+    table: Path | None = None
+    predictor: tuple[str, ...] = ("herg",)
+    digests: tuple[str, ...] = ()
+    unsafe_pickle: bool = False
+    output: int | None = None
+    id_column: str = herg.ID_COLUMN
+    smiles_column: str = herg.SMILES_COLUMN
+    top: int | None = None
+    threshold: float | None = None
+    nearest: int | None = None
+    temperature: float = 1.0
+    batch: int = 64
+    dtype: Dtype = "fp32"
+    device: str = "cpu"
+    trusted_device: str = "cpu"
+    policy: PolicyName = "full"
+    epsilon: float | None = None
+    budget: int | None = None
+    recovery: Recovery = "hold"
+    agent: str = "keeps"
+    request_id: str | None = None
+    inject: str | None = None
+    seed: int = 0
+    block: int | None = 32
+    compare: bool = False
+    strict: bool = False
+    store: Path = Path(".veristate")
+    out: Path | None = None
+
+    def __post_init__(self) -> None:
+        checks = (
+            (self.batch >= 1, f"--batch {self.batch}: at least 1 candidate at a time"),
+            (self.temperature > 0, f"--calibration-temperature {self.temperature}: must be above 0"),
+            (
+                self.policy != "r1m" or self.epsilon is not None,
+                "--policy r1m needs --epsilon: see veristate calibrate",
+            ),
+            (self.epsilon is None or self.epsilon >= 0, f"--epsilon {self.epsilon}: must be 0 or more"),
+            (self.budget is None or self.budget >= 0, f"--budget {self.budget}: must be 0 or more units"),
+            (self.block is None or self.block >= 1, f"--block {self.block}: at least 1, or 0 for whole rows"),
+            (self.inject is not None or self.seed == 0, "--seed belongs to --inject: nothing else is random"),
+        )
+        for holds, message in checks:
+            if not holds:
+                raise InputError(message)
+
+    def rules(self, candidates: int) -> tuple[Rule, ...]:
+        """The decision rules for that many candidates. Raises: InputError naming the option that does not fit."""
+        threshold = 0.5 if self.threshold is None else self.threshold
+        if not 0 <= threshold <= 1:
+            raise InputError(f"--threshold {threshold}: scores lie in [0, 1]")
+        text = decimal_string(threshold)
+        top = candidates * herg.TOP_SHARE_PERCENT // 100 if self.top is None else self.top
+        if self.top is None and top == 0:
+            top = 1
+        _within("--top", top, candidates)
+        rules = [Rule(kind="top_k", count=top), Rule(kind="threshold", threshold=text)]
+        if self.nearest is not None:
+            _within("--nearest", self.nearest, candidates)
+            rules.append(Rule(kind="nearest", count=self.nearest, threshold=text))
+        return tuple(rules)
+
+
+def _within(option: str, count: int, candidates: int) -> None:
+    if count < 1 or count > candidates:
+        raise InputError(f"{option} {count}: choose between 1 and the {candidates} candidates of the table")

@@ -1,0 +1,236 @@
+"""Certified commitment, whole: hold, verify, recompute, restore, commit.
+
+Source: BioAgent-DF Algorithm 3 and Appendix K. Differs: without valid per-score bounds every round ends in full trusted
+recomputation, so R1 and R1+M only say what is recomputed first.
+"""
+
+import secrets
+from collections.abc import Callable
+from contextlib import ExitStack
+
+from veristate.agents import Agent, load_agent
+from veristate.core import Certificate, Clock, Contract, InputError, Request, utc_now
+from veristate.decisions import Outcome as Rounds
+from veristate.decisions import Question, decide
+from veristate.devices import (
+    Coverage,
+    FaultModel,
+    SuspectPass,
+    fault_named,
+    measure_coverage,
+    read_settings,
+    require_probabilities,
+    run_suspect,
+)
+from veristate.ledger import Outcome
+from veristate.screening.contract import contract_of, request_of
+from veristate.screening.episode import Episode
+from veristate.screening.executors import Executors, start_executors
+from veristate.screening.facts import Facts
+from veristate.screening.home import Home, open_home
+from veristate.screening.keeping import keep_findings, keep_injection, keep_pass, keep_recomputation
+from veristate.screening.memory import peak_memory
+from veristate.screening.options import ScreeningOptions
+from veristate.screening.phases import Phases, Progress, silent
+from veristate.screening.prepare import Prepared, prepare
+from veristate.screening.recovery import GroupRecomputer, policy_named, recover
+from veristate.screening.result import ScreeningResult
+from veristate.screening.scoretable import ScoreTable
+from veristate.screening.telling import tell
+
+
+def run_screening(
+    options: ScreeningOptions,
+    *,
+    progress: Progress = silent,
+    clock: Clock = utc_now,
+    new_salt: Callable[[], str] = lambda: secrets.token_hex(16),
+) -> ScreeningResult:
+    """What the run ended with: a committed decision, or why there is none.
+
+    Raises: InputError before anything is written; RefusedError when the store is in use or the request id stands for
+    something else; EnvironmentUnusableError when an executor can't be used. What was journaled by then stays.
+    """
+    fault = fault_named(options.inject, options.seed) if options.inject else None
+    agent = load_agent(options.agent)
+    phases = Phases(progress)
+    with peak_memory() as peak:
+        with phases("read the table"):
+            prepared = prepare(options)
+        with open_home(options.store, clock) as home, ExitStack() as stack:
+            with phases("load both executors"):
+                executors = stack.enter_context(start_executors(prepared, options.trusted_device, options.block))
+            run = _Run(options, prepared, executors, home, phases)
+            run.open(fault)
+            with run.episode(agent, new_salt) as episode:
+                run.hold_and_verify(fault, episode)
+                run.recompute()
+                outcome = run.commit(episode)
+            peak.sample()
+            return tell(run.facts(fault, episode, outcome), home.ledger, phases.seconds, peak.mb)
+
+
+class _Run:
+    """The stages of one run in order; each leaves what the next one needs."""
+
+    def __init__(
+        self, options: ScreeningOptions, prepared: Prepared, executors: Executors, home: Home, phases: Phases
+    ) -> None:
+        self._options = options
+        self._prepared = prepared
+        self._executors = executors
+        self._home = home
+        self._phases = phases
+        self._ids = prepared.candidates.ids
+        self._groups = len(executors.suspect.models) * len(executors.suspect.batches)
+        self._reason = ""
+        self._contract: Contract
+        self._request: Request
+        self._coverage: Coverage
+        self._pass: SuspectPass
+        self._rounds: Rounds
+        self._findings = ""
+        self._recomputed = ""
+        self._qualification: dict[str, str] = {}
+        self._certificate: Certificate | None = None
+        self._certified: ScoreTable | None = None
+        self._reference: ScoreTable | None = None
+
+    def open(self, fault: FaultModel | None) -> None:
+        """The request stands in the ledger, the trusted executor has shown that it repeats its bits."""
+        trusted = self._executors.trusted
+        self._contract = contract_of(
+            self._prepared.trusted_spec(self._options.trusted_device),
+            self._prepared.candidates,
+            trusted,
+            self._options.temperature,
+        )
+        self._request = request_of(self._contract, self._prepared.rules, self._options.request_id)
+        self._home.ledger.record(self._contract)
+        self._home.ledger.gateway.open_request(self._request)
+        self._journal(
+            "run.started",
+            policy=self._options.policy,
+            recovery=self._options.recovery,
+            contract=self._contract.digest,
+            fault=fault.name if fault else "none simulated",
+        )
+        with self._phases("qualify the trusted executor"):
+            self._qualification = trusted.qualify()
+        self._journal("executor.qualified", **self._qualification)
+        with self._phases("measure coverage"):
+            self._coverage = measure_coverage(self._executors.suspect)
+
+    def episode(self, agent: Agent, new_salt: Callable[[], str]) -> Episode:
+        """The agent's session for this request."""
+        return Episode(
+            request=self._request,
+            agent=agent,
+            recovery=self._options.recovery,
+            workspace=self._home.workspace,
+            store=self._home.store,
+            ledger=self._home.ledger,
+            new_salt=new_salt,
+        )
+
+    def hold_and_verify(self, fault: FaultModel | None, episode: Episode) -> None:
+        """The suspect pass has run, its calls are checked; under `hold` nothing was shown to the agent."""
+        with self._phases("score and check", self._groups) as step:
+            self._pass = run_suspect(self._executors.suspect, self._executors.trusted, fault=fault, progress=step)
+        keep_pass(self._home, self._request.request_id, self._pass, read_settings(self._prepared.spec.device))
+        if fault:
+            keep_injection(self._home, self._request.request_id, f"{fault.name}, seed {fault.seed}", fault.events)
+        if self._options.recovery == "hold":
+            episode.hold()
+        else:
+            self._release(episode)
+        self._findings = keep_findings(self._home, self._request.request_id, self._pass.checked)
+
+    def recompute(self) -> None:
+        """Units are recomputed on the trusted executor until every value is certified, or the budget ends.
+
+        The executor is qualified again: if it no longer repeats its bits, nothing it computed is used.
+        """
+        suspect = self._executors.suspect
+        flagged = self._pass.checked.findings.units(*self._pass.scores.shape)
+        policy = policy_named(self._options.policy, flagged, self._options.epsilon)
+        # `--compare` goes on to everything also where a budget stopped the rounds; that is reported, never certified.
+        with self._phases("recompute on the trusted executor", self._groups) as step:
+            again = GroupRecomputer(self._executors.trusted, suspect.batches, step)
+            question = Question(rules=self._prepared.rules, ids=self._ids, temperature=self._options.temperature)
+            self._rounds = recover(question, self._pass.scores, policy, again, self._options.budget)
+            known = self._rounds.values_fixed or self._options.compare
+            everything = again.everything(self._pass.scores.shape) if known else None
+        with self._phases("qualify the trusted executor"):
+            self._journal("executor.requalified", **self._executors.trusted.qualify())
+        current = self._rounds.current
+        self._recomputed = keep_recomputation(
+            self._home, self._request.request_id, self._contract.digest, current.members, current.fixed
+        )
+        if everything is not None:
+            require_probabilities(everything, self._ids)
+            self._reference = ScoreTable.of(self._ids, everything, self._options.temperature)
+        if self._rounds.values_fixed and self._reference:
+            self._certified = self._reference
+            self._certificate = self._certify(self._certified)
+
+    def commit(self, episode: Episode) -> Outcome | None:
+        """What the gateway said of the agent's action; None when nothing is certified, so nothing was proposed."""
+        if self._certified is None or self._certificate is None:
+            self._reason = (
+                f"{int((~self._rounds.current.fixed).sum())} units are not recomputed and the budget of "
+                f"{self._options.budget} is spent: checks that passed bound no score, so no decision is certified"
+            )
+            self._journal("nothing.committed", reason=self._reason)
+            return None
+        with self._phases("agent and commitment"):
+            return episode.conclude(self._certified, self._certificate)
+
+    def facts(self, fault: FaultModel | None, episode: Episode, outcome: Outcome | None) -> Facts:
+        """What happened, for the telling."""
+        return Facts(
+            options=self._options,
+            prepared=self._prepared,
+            request=self._request,
+            coverage=self._coverage,
+            suspect=self._pass,
+            rounds=self._rounds,
+            certificate=self._certificate,
+            certified=self._certified,
+            reference=self._reference,
+            fault=fault,
+            episode=episode,
+            outcome=outcome,
+            reason=self._reason,
+        )
+
+    def _release(self, episode: Episode) -> None:
+        """The agent reads what nothing vouches for yet, if that is a table at all."""
+        try:
+            table = ScoreTable.of(self._ids, self._pass.scores, self._options.temperature)
+        except InputError as error:
+            episode.steps.append(f"The unverified scores could not be shown to the agent: {error}.")
+            return
+        with self._phases("agent and commitment"):
+            episode.read_unverified(table)
+
+    def _certify(self, table: ScoreTable) -> Certificate:
+        return Certificate(
+            request_id=self._request.request_id,
+            contract=self._contract.digest,
+            contract_kind=self._contract.kind,
+            delta="0",
+            certifies="values",
+            decisions=tuple(decide(rule, table.scores, table.ids) for rule in self._prepared.rules),
+            table=self._home.store.put(table.to_csv()),
+            evidence={
+                "recomputation": self._recomputed,
+                "units_recomputed": str(self._rounds.units_spent),
+                "qualification": self._qualification["bits"],
+                "findings": self._findings,
+                "findings_verdict": self._pass.checked.findings.verdict().value,
+            },
+        )
+
+    def _journal(self, kind: str, **body: str) -> None:
+        self._home.ledger.append(kind, {"request_id": self._request.request_id} | body)

@@ -1,0 +1,155 @@
+"""From the facts of a run to its result."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from veristate.core import Decision, InputError, Rule
+from veristate.decisions import decide
+from veristate.devices import summarise
+from veristate.ledger import Ledger
+from veristate.screening.facts import Facts
+from veristate.screening.result import AgentStory, JournalLine, Recomputation, Scores, ScreeningResult
+from veristate.screening.scoretable import ScoreTable
+from veristate.screening.summary import bits_differ, changes_of, layer_flags
+
+
+def tell(facts: Facts, ledger: Ledger, seconds: Mapping[str, float], peak_mb: float | None) -> ScreeningResult:
+    """The result: everything that summary, JSON and report are drawn from."""
+    options, findings = facts.options, facts.suspect.checked.findings
+    before = _table_of(facts, facts.suspect.scores)
+    unchecked = decisions_over(before, facts.request.rules)
+    known = facts.reference
+    reference = decisions_over(known, facts.request.rules)
+    changes = (
+        changes_of(before, known, facts.prepared.names, unchecked or (), reference or ()) if before and known else ()
+    )
+    wrong = _wrong(facts, before)
+    mine = [e for e in ledger.entries() if e.content.get("request_id") == facts.request.request_id]
+    return ScreeningResult(
+        request_id=facts.request.request_id,
+        predictor=facts.prepared.title,
+        candidates=len(facts.prepared.candidates.ids),
+        members=len(facts.suspect.scores),
+        dtype=options.dtype,
+        device=options.device,
+        trusted_device=options.trusted_device,
+        injected=f"{facts.fault.name} (seed {facts.fault.seed}, simulated)" if facts.fault else None,
+        policy=options.policy,
+        rules=facts.request.rules,
+        excluded=facts.prepared.excluded,
+        coverage=facts.coverage.share,
+        unwatched=facts.coverage.unwatched,
+        checked_on=findings.checked_on,
+        block=findings.block,
+        checks=summarise(findings.calls),
+        layer_flags=layer_flags(findings.calls),
+        flagged_units=int(findings.units(*facts.suspect.scores.shape).sum()),
+        recomputed_units=facts.rounds.units_spent,
+        recomputations=_recomputations(facts),
+        wrong_values=wrong.values,
+        wrong_means=wrong.means,
+        largest_displacement=wrong.largest,
+        decisions_before=unchecked,
+        decisions=facts.certificate.decisions if facts.certificate else None,
+        changes=changes,
+        scores=_scores(facts, before),
+        certificate=facts.certificate,
+        committed=facts.outcome is not None and facts.outcome.committed,
+        committed_earlier=facts.outcome.earlier.time if facts.outcome and facts.outcome.earlier else None,
+        story=_story(facts),
+        journal=tuple(JournalLine(seq=e.seq, time=e.time, kind=e.kind, digest=e.digest) for e in mine),
+        journal_head=ledger.head(),
+        reference_match=_reference_match(facts),
+        peak_memory_mb=peak_mb,
+        seconds=dict(seconds),
+    )
+
+
+def _table_of(facts: Facts, members: NDArray[np.float32]) -> ScoreTable | None:
+    """A table of these members; None when the suspect device gave values that are no probabilities."""
+    try:
+        return ScoreTable.of(facts.prepared.candidates.ids, members, facts.options.temperature)
+    except InputError:
+        return None
+
+
+def decisions_over(table: ScoreTable | None, rules: Sequence[Rule]) -> tuple[Decision, ...] | None:
+    """The decisions of each rule over a table's scores; None without a table."""
+    return None if table is None else tuple(decide(rule, table.scores, table.ids) for rule in rules)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Wrong:
+    """How many values differ from the reference in their bits, how many calibrated means, and the largest move."""
+
+    values: int | None = None
+    means: int | None = None
+    largest: float | None = None
+
+
+def _wrong(facts: Facts, before: ScoreTable | None) -> _Wrong:
+    after = facts.reference
+    if after is None:
+        return _Wrong()
+    values = int(bits_differ(facts.suspect.scores, after.members).sum())
+    if before is None:
+        return _Wrong(values=values)
+    moves = np.abs(before.scores - after.scores)
+    return _Wrong(values=values, means=int(np.count_nonzero(moves)), largest=float(moves.max()))
+
+
+def _recomputations(facts: Facts) -> tuple[Recomputation, ...]:
+    """The rounds, with the decisions that stood after each: reported, never committed before the last."""
+    rounds, current = facts.rounds.rounds, facts.rounds.current
+    done = np.zeros_like(current.fixed)
+    found = []
+    for each in rounds:
+        done |= each.done
+        members = np.where(done, current.members, facts.suspect.scores).astype(np.float32)
+        table = _table_of(facts, members)
+        found.append(
+            Recomputation(
+                reason=each.reason,
+                asked=int(each.asked.sum()),
+                computed=int(each.done.sum()),
+                decisions=decisions_over(table, facts.request.rules),
+            )
+        )
+    return tuple(found)
+
+
+def _scores(facts: Facts, before: ScoreTable | None) -> Scores:
+    count = len(facts.prepared.candidates.ids)
+    after = facts.certified
+    return Scores(
+        ids=facts.prepared.candidates.ids,
+        names=facts.prepared.names,
+        before=(float("nan"),) * count if before is None else tuple(before.scores.tolist()),
+        certified=None if after is None else tuple(after.scores.tolist()),
+    )
+
+
+def _story(facts: Facts) -> AgentStory:
+    episode, outcome = facts.episode, facts.outcome
+    refused = () if outcome is None or outcome.committed else tuple(reason.value for reason in outcome.reasons)
+    steps = tuple(episode.steps) + ((f"Nothing was proposed: {facts.reason}.",) if facts.reason else ())
+    return AgentStory(
+        agent=episode.agent.name,
+        recovery=episode.recovery,
+        read_unverified=episode.read_before,
+        restored=episode.restored,
+        refused=refused,
+        steps=steps,
+    )
+
+
+def _reference_match(facts: Facts) -> bool | None:
+    """Whether the certified decisions are those of the healthy reference; None without a comparison."""
+    if not facts.options.compare or facts.reference is None:
+        return None
+    return facts.certificate is not None and facts.certificate.decisions == decisions_over(
+        facts.reference, facts.request.rules
+    )
