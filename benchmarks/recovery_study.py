@@ -1,7 +1,7 @@
 """Claim: restoring the state before the read recovers every changed decision, and no wrong action is committed (I.7).
 
-bf16, simulated faults: 8 Case 1 and 8 Case 2 sources and one healthy pass, two rules, three repeats: 102 requests in each
-recovery condition. The sources are seeds 1 to 8 of each class, whatever they change; those that change nothing are
+bf16, simulated faults: 8 Case 1 and 8 Case 2 sources and one healthy pass, two rules, three repeats: 102 requests in
+each recovery condition. The sources are seeds 1 to 8 of each class, whatever they change; those that change nothing are
 counted. The trusted recomputation of the one contract is done once and reused by digest in every certificate.
 """
 

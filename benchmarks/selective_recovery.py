@@ -104,39 +104,23 @@ def claims_of(rows: list[dict], epsilon: float) -> list[Claim]:
         low, high = wilson(count, n)
         return f"{count}/{n} ({low:.2f}-{high:.2f})"
 
-    claims = []
-    for name, title in [
-        ("raw", "no recovery"),
-        ("r1", "R1"),
-        *((f"margin {m}", f"R1+M, {m} epsilon") for m in MULTIPLIERS),
-    ]:
-        size = (
-            ""
-            if name in ("raw", "r1")
-            else f"; {np.median([row['sizes'][name] for row in rows]):.0f} candidates (median)"
-        )
-        claims.append(
-            Claim(
-                claim=f"{title}: sources with the reference's selection / triage",
-                measured=f"{share(right(name, 0))} / {share(right(name, 1))}",
-                unit="sources (95 % Wilson)",
-                bar="reported",
-                met=None,
-                detail=detail + size,
-            )
-        )
-    worst = [min(right(f"random {seed}", rule) for seed in RANDOM_SEEDS) for rule in (0, 1)]
-    best = [max(right(f"random {seed}", rule) for seed in RANDOM_SEEDS) for rule in (0, 1)]
-    for title, measured in (
-        ("random choices of the same size, 20 seeds", f"{worst[0]}-{best[0]}/{n} / {worst[1]}-{best[1]}/{n}"),
-        (
-            "ensemble disagreement, the same size",
-            f"{share(right('disagreement', 0))} / {share(right('disagreement', 1))}",
-        ),
-    ):
-        claims.append(
-            Claim(claim=f"R1 then {title}", measured=measured, unit="sources", bar="reported", met=None, detail=detail)
-        )
+    def both(name: str) -> str:
+        return f"{share(right(name, 0))} / {share(right(name, 1))}"
+
+    def claim(title: str, measured: str, more: str = "") -> Claim:
+        title = f"{title}: sources with the reference's selection / triage"
+        return Claim(claim=title, measured=measured, unit="sources", bar="reported", met=None, detail=detail + more)
+
+    claims = [claim("no recovery", both("raw")), claim("R1", both("r1"))]
+    for m in MULTIPLIERS:
+        size = np.median([row["sizes"][f"margin {m}"] for row in rows])
+        claims.append(claim(f"R1+M, {m} epsilon", both(f"margin {m}"), f"; {size:.0f} candidates (median)"))
+    spans = []
+    for rule in (0, 1):
+        counts = [right(f"random {seed}", rule) for seed in RANDOM_SEEDS]
+        spans.append(f"{min(counts)}-{max(counts)}/{n}")
+    claims.append(claim("R1, then as many at random, 20 seeds", " / ".join(spans)))
+    claims.append(claim("R1, then as many by ensemble disagreement", both("disagreement")))
     differ = sum(row["agree"]["r1"] != row["agree"]["margin 1.0"] for row in rows)
     claims.append(
         Claim(

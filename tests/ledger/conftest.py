@@ -85,7 +85,7 @@ def make_case(request_id="r1"):
     decisions = (Decision(rule=rules[0], chosen=("a", "b")), Decision(rule=rules[1], chosen=("a", "b", "c")))
     table = "7" * 64
     common = {"request_id": request_id, "contract": contract.digest}
-    view = View(**common, table=table, fields=("id", "score"), dropped=(), certified=True)
+    view = View(**common, table=table, fields=("id", "score"), dropped=())
     return Case(
         request=Request(**common, rules=rules),
         view=view,

@@ -56,7 +56,7 @@ def test_a_request_without_rules_or_with_one_twice_is_refused(ledger, case, rule
 DEFECTS = {
     Reason.CONTRACT_DIFFERS: {"action": {"contract": "d" * 64}},
     Reason.VIEW_CONTRACT_DIFFERS: {"view": {"contract": "d" * 64}},
-    Reason.VIEW_NOT_CERTIFIED: {"view": {"certified": False}},
+    Reason.VIEW_NOT_CERTIFIED: {"view": {"table": "f" * 64}},
     Reason.CERTIFICATE_CONTRACT_DIFFERS: {"certificate": {"contract": "d" * 64}},
 }
 

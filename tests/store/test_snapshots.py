@@ -157,6 +157,29 @@ def test_links_are_kept_and_never_followed(store, work, tmp_path):
     assert stat.S_IMODE(outside.stat().st_mode) == 0o711
 
 
+@pytest.mark.parametrize("trick", ["link to a file", "link to a folder", "FIFO"])
+def test_a_file_exchanged_while_it_is_read_leads_nowhere(store, work, tmp_path, monkeypatch, trick):
+    """A file or folder that becomes a link or a FIFO between being looked at and being opened is refused."""
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "outside" / "secret").write_text("outside")
+    victim = work / ("empty" if trick == "link to a folder" else "nothing")
+    real = os.open
+
+    def late(path, flags, *rest, dir_fd=None):
+        if path == os.fsencode(victim.name) and dir_fd is not None:
+            victim.rmdir() if victim.is_dir() else victim.unlink()
+            if trick == "FIFO":
+                os.mkfifo(victim)
+            else:
+                victim.symlink_to(tmp_path / "outside" / ("" if trick == "link to a folder" else "secret"))
+        return real(path, flags, *rest, dir_fd=dir_fd)
+
+    monkeypatch.setattr(os, "open", late)
+    with pytest.raises((InputError, EnvironmentUnusableError), match=str(victim)):
+        store.snapshot(work)
+    assert not store.has(hashlib.sha256(b"outside").hexdigest())
+
+
 def test_a_restore_gives_back_everything(store, work, walk, either_swap):
     """Bytes, modes, names that are not UTF-8, empty folders and links are as they were, and it can be undone."""
     first = walk(work)

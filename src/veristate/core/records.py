@@ -129,7 +129,7 @@ class Request(Record):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class View(Record):
     """The exact bytes an agent was shown: `table` is the digest of the file, `fields` its columns, `dropped` what was
-    left out because nothing certifies it. `certified` says whether every field is determined by a certificate.
+    left out because nothing certifies it. The view is certified while the current certificate is of this table.
     """
 
     FORMAT: ClassVar[str] = "veristate.view/1"
@@ -138,7 +138,6 @@ class View(Record):
     table: str
     fields: tuple[str, ...]
     dropped: tuple[str, ...]
-    certified: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

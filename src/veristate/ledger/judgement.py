@@ -62,7 +62,7 @@ def _view(action: Action, standing: Standing) -> list[Reason]:
         return against
     if view.contract != standing.request.contract:
         against.append(Reason.VIEW_CONTRACT_DIFFERS)
-    if not view.certified or certificate is None or view.table != certificate.table:
+    if certificate is None or view.table != certificate.table:
         against.append(Reason.VIEW_NOT_CERTIFIED)
     return against
 

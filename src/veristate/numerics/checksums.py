@@ -97,8 +97,7 @@ class LinearCheck:
     @property
     def flagged_rows(self) -> BoolArray:
         """[M], rows with a flagged cell."""
-        flagged: BoolArray = self.rows.flag.any(axis=1)
-        return flagged
+        return np.asarray(self.rows.flag.any(axis=1))
 
 
 # Rows are taken this many blocks at a time: the float64 copies of a tile stay in the processor's cache.
@@ -194,7 +193,7 @@ def _judge(call: Operands, arithmetic: LinearArithmetic, sums: Sums, block: int 
 
 def _impossible_values(call: Operands, arithmetic: LinearArithmetic) -> BoolArray:
     """[M, N]: NaN or infinite outputs that finite operands give only by overflow, where overflow is not possible."""
-    bad: BoolArray = np.logical_not(np.isfinite(call.Y))
+    bad: BoolArray = np.array(~np.isfinite(call.Y), dtype=np.bool_)
     bias_ok = np.ones(len(call.W), dtype=bool) if call.b is None else np.isfinite(call.b)
     bad &= np.isfinite(call.X).all(axis=1)[:, None] & (np.isfinite(call.W).all(axis=1) & bias_ok)[None, :]
     for i in np.flatnonzero(bad.any(axis=1)):

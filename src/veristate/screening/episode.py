@@ -144,7 +144,6 @@ class Episode:
             table=self.store.put(data),
             fields=table.fields,
             dropped=DROPPED,
-            certified=True,
         )
         self.ledger.gateway.release_view(view)
         self.steps.append(

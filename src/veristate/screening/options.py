@@ -56,10 +56,6 @@ class ScreeningOptions:
         checks = (
             (self.batch >= 1, f"--batch {self.batch}: at least 1 candidate at a time"),
             (self.temperature > 0, f"--calibration-temperature {self.temperature}: must be above 0"),
-            (
-                self.policy != "r1m" or self.epsilon is not None,
-                "--policy r1m needs --epsilon: see veristate calibrate",
-            ),
             (self.epsilon is None or self.epsilon >= 0, f"--epsilon {self.epsilon}: must be 0 or more"),
             (self.budget is None or self.budget >= 0, f"--budget {self.budget}: must be 0 or more units"),
             (self.block is None or self.block >= 1, f"--block {self.block}: at least 1, or 0 for whole rows"),

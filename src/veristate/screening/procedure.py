@@ -23,6 +23,7 @@ from veristate.devices import (
     run_suspect,
 )
 from veristate.ledger import Outcome
+from veristate.screening.calibrate import calibrated_epsilon
 from veristate.screening.contract import contract_of, request_of
 from veristate.screening.episode import Episode
 from veristate.screening.executors import Executors, start_executors
@@ -84,6 +85,7 @@ class _Run:
         self._ids = prepared.candidates.ids
         self._groups = len(executors.suspect.models) * len(executors.suspect.batches)
         self._reason = ""
+        self._epsilon = options.epsilon
         self._contract: Contract
         self._request: Request
         self._coverage: Coverage
@@ -106,6 +108,8 @@ class _Run:
             self._options.temperature,
         )
         self._request = request_of(self._contract, self._prepared.rules, self._options.request_id)
+        if self._options.policy == "r1m" and self._epsilon is None:
+            self._epsilon = calibrated_epsilon(self._home.ledger, self._contract.digest)
         self._home.ledger.record(self._contract)
         self._home.ledger.gateway.open_request(self._request)
         self._journal(
@@ -115,6 +119,8 @@ class _Run:
             contract=self._contract.digest,
             fault=fault.name if fault else "none simulated",
         )
+        if self._prepared.spec.unsafe_pickle and not self._prepared.spec.digests:
+            self._journal("unsafe.pickle", members=", ".join(trusted.weight_digests))
         with self._phases("qualify the trusted executor"):
             self._qualification = trusted.qualify()
         self._journal("executor.qualified", **self._qualification)
@@ -153,7 +159,7 @@ class _Run:
         """
         suspect = self._executors.suspect
         flagged = self._pass.checked.findings.units(*self._pass.scores.shape)
-        policy = policy_named(self._options.policy, flagged, self._options.epsilon)
+        policy = policy_named(self._options.policy, flagged, self._epsilon)
         # `--compare` goes on to everything also where a budget stopped the rounds; that is reported, never certified.
         with self._phases("recompute on the trusted executor", self._groups) as step:
             again = GroupRecomputer(self._executors.trusted, suspect.batches, step)

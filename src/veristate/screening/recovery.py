@@ -66,7 +66,7 @@ def policy_named(name: PolicyName, flagged: Mask, epsilon: float | None) -> Poli
     if name == "r1":
         return r1(flagged)
     if name == "r1m":
-        assert epsilon is not None, "checked with the options"
+        assert epsilon is not None, "found before the pass"
         return r1m(flagged, epsilon)
     return full()
 

@@ -48,12 +48,10 @@ def _rule_block(result: ScreeningResult, rule: Rule | None, kind: str) -> Markup
     title = el("h3", rule_title(rule) if rule else clip(kind, 60))
     if not changes:
         return join(title, el("p", "Nobody moved."))
-    entered = sum(change.entered for change in changes)
-    own = sum(change.own for change in changes)
-    said = (
-        f"{count(entered)} moved in, {count(len(changes) - entered)} moved out: {count(own)} because their own score "
-        f"was wrong, {count(len(changes) - own)} because a competitor's was."
-    )
+    entered, own = sum(change.entered for change in changes), sum(change.own for change in changes)
+    causes = [(own, "their own score was wrong"), (len(changes) - own, "a competitor's was")]
+    why = listed(f"{count(n)} because {cause}" for n, cause in causes if n)
+    said = f"{count(entered)} moved in, {count(len(changes) - entered)} moved out: {why}."
     shown = changes[:SHOWN]
     lines = _boundaries(result, rule, shown)
     rest = len(changes) - len(shown)
@@ -74,15 +72,19 @@ def _by_distance(change: Change) -> tuple[float, str]:
 
 
 def _boundaries(result: ScreeningResult, rule: Rule | None, changes: Sequence[Change]) -> list[tuple[float, str, str]]:
-    """The lines to draw: score, class, text. Two lines for a rule with an upper and a lower boundary."""
+    """The lines to draw: score, class, and what the key says of the class. `nearest` has two lines of a class."""
     if rule is None:
-        return [(changes[0].boundary, "boundary", "boundary")] if math.isfinite(changes[0].boundary) else []
+        return (
+            [(changes[0].boundary, "boundary", f"boundary {score(changes[0].boundary)}")]
+            if math.isfinite(changes[0].boundary)
+            else []
+        )
     if rule.kind == "threshold":
-        return [(threshold(rule), "boundary", "threshold")]
+        return [(threshold(rule), "boundary", f"threshold {rule.threshold}")]
     ids, before, after = result.scores.ids, result.scores.before, result.scores.certified
     found = [] if after is None else _cuts(rule, after, ids, "boundary", "boundary as certified")
     if not found and rule.kind == "top_k" and math.isfinite(changes[0].boundary):
-        found = [(changes[0].boundary, "boundary", "boundary as certified")]
+        found = [(changes[0].boundary, "boundary", f"boundary as certified {score(changes[0].boundary)}")]
     if all(map(math.isfinite, before)):
         found += _cuts(rule, before, ids, "boundary-before", "boundary as first computed")
     return found
@@ -95,8 +97,9 @@ def _cuts(
     if edge is None or not math.isfinite(edge):
         return []
     if rule.kind == "top_k":
-        return [(edge, class_, text)]
-    return [(threshold(rule) - edge, class_, text), (threshold(rule) + edge, class_, text)]
+        return [(edge, class_, f"{text} {score(edge)}")]
+    both = threshold(rule) - edge, threshold(rule) + edge
+    return [(value, class_, f"{text} {listed(map(score, both))}") for value in both]
 
 
 def _key(changes: Sequence[Change], lines: list[tuple[float, str, str]]) -> Markup:
@@ -106,10 +109,8 @@ def _key(changes: Sequence[Change], lines: list[tuple[float, str, str]]) -> Mark
         items.append(_sample(svg.dot(8, 8, 5, "certified"), "certified, own score was wrong"))
     if not all(change.own for change in changes):
         items.append(_sample(svg.diamond(8, 8, 6, "competitor"), "own score right, a competitor's was wrong"))
-    for class_ in dict.fromkeys(class_ for _, class_, _ in lines):
-        text = next(text for _, found, text in lines if found == class_)
-        at = listed([score(value) for value, found, _ in lines if found == class_])
-        items.append(_sample(svg.line(8, 0, 8, 16, class_), f"{text} {at}"))
+    texts = {class_: text for _, class_, text in lines}
+    items += [_sample(svg.line(8, 0, 8, 16, class_), text) for class_, text in texts.items()]
     return el("ul", items, class_="key")
 
 
@@ -166,9 +167,9 @@ def _table_row(change: Change, rule: Rule | None, lines: list[tuple[float, str, 
         "tr",
         el("th", el("span", clip(name, 60), title=name), " ", el("small", clip(change.id, 40)), scope="row"),
         el("td", way),
-        el("td", score(change.score_before), class_="number"),
-        el("td", score(change.score_after), class_="number"),
-        el("td", _past(change, rule, lines), class_="number"),
+        el("td", score(change.score_before), class_="number", data_label="first computed"),
+        el("td", score(change.score_after), class_="number", data_label="certified"),
+        el("td", _past(change, rule, lines), class_="number", data_label="past the boundary by"),
         el("td", el("span", why[0], class_=why[1])),
     )
 

@@ -58,7 +58,7 @@ def _rounds(result: ScreeningResult) -> Markup | None:
     ]
     note = "Whole batches are computed, so more units are computed than were asked for."
     more = any(each.computed > each.asked for each in result.recomputations)
-    table = el("table", el("thead", head), el("tbody", rows))
+    table = el("table", el("thead", head), el("tbody", rows), class_="rounds")
     return join(el("h3", "Rounds"), el("div", table, class_="scroll"), el("p", note, class_="note") if more else None)
 
 

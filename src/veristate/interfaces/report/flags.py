@@ -1,11 +1,12 @@
 """Where the faults hit: by member and layer, and along the table of candidates."""
 
 import math
+import re
 from collections.abc import Iterable, Sequence
 
 from veristate.interfaces.report import svg
 from veristate.interfaces.report.ladder import wrong
-from veristate.interfaces.report.markup import Markup, el, join
+from veristate.interfaces.report.markup import Markup, el, join, void
 from veristate.interfaces.report.words import clip, count, percent, plural, share
 from veristate.screening import LayerFlags, ScreeningResult
 
@@ -49,14 +50,25 @@ def _matrix(flags: Sequence[LayerFlags]) -> Markup:
     cells = {(flag.member, flag.layer): flag for flag in flags}
     most = max((flag.flagged / flag.calls for flag in flags if flag.calls), default=0.0)
     head = el(
-        "tr", el("th", "Member", scope="col"), [el("th", clip(layer, 34), title=layer, scope="col") for layer in layers]
+        "tr",
+        el("th", el("span", "Member"), scope="col"),
+        [el("th", _breakable(layer), title=layer, scope="col") for layer in layers],
     )
     rows = [
         el("tr", el("th", str(member), scope="row"), [_cell(cells.get((member, layer)), most) for layer in layers])
         for member in sorted({flag.member for flag in flags})
     ]
-    caption = el("caption", "Flagged calls of all calls, and the largest residual in multiples of its rounding bound")
-    return el("div", el("table", caption, el("thead", head), el("tbody", rows), class_="matrix"), class_="scroll")
+    said = el(
+        "p", "Flagged calls of all calls, and the largest residual in multiples of its rounding bound.", class_="note"
+    )
+    table = el("table", el("thead", head), el("tbody", rows), class_="matrix", style=f"--layers:{len(layers)}")
+    return join(said, el("div", table, class_="scroll"))
+
+
+def _breakable(layer: str) -> Markup:
+    """A layer's name that may be broken after its dots and underscores."""
+    parts = re.split("(?<=[._])", clip(layer, 40))
+    return join([(void("wbr") if i else None, part) for i, part in enumerate(parts)])
 
 
 def _cell(flag: LayerFlags | None, most: float) -> Markup:
@@ -92,13 +104,14 @@ def _strips(result: ScreeningResult) -> Markup:
     places = {identifier: i for i, identifier in enumerate(result.scores.ids)}
     moved = {change.id: change.entered for change in result.changes if change.id in places}
     rows = [(f"member {member}", sorted(units), "flagged") for member, units in sorted(marked.items())]
-    rows.append(("score wrong", changed, "wrong"))
+    if result.scores.certified is not None:
+        rows.append(("score wrong", changed, "wrong"))
     into = [places[i] for i, entered in moved.items() if entered]
     out = [places[i] for i, entered in moved.items() if not entered]
     picture = svg.responsive(lambda width: _strip_picture(width, result.candidates, rows, into, out))
     said = (
         "The candidates from left to right in the order of the table. A stroke marks units that a flag, or a check "
-        "that could not judge, sent to recomputation; darker means more of the candidates there."
+        "that could not judge, sent to recomputation; stronger means more of the candidates there."
     )
     return join(el("h3", "Along the table"), el("p", said), el("div", picture, class_="figure"))
 

@@ -7,7 +7,9 @@ from collections.abc import Iterable
 from typing import TypeAlias
 
 # Control characters, lone surrogates and the controls that turn the reading direction: none has a meaning in a name.
-_UNPRINTABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]")
+_UNPRINTABLE = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]"
+)
 
 
 class Markup(str):

@@ -83,6 +83,6 @@ def _footer(result: ScreeningResult) -> Markup:
     said = "The fault on this page was simulated. " if result.injected is not None else ""
     words = el("dl", [[el("dt", word), el("dd", meaning)] for word, meaning in _WORDS], class_="facts")
     closing = (
-        f"{said}All scores in {result.dtype}. This page loads nothing and runs nothing: it can be kept and printed."
+        f"{said}The predictor ran in {result.dtype}. This page loads and runs nothing: it can be kept and printed."
     )
     return el("footer", join(el("h2", "Words on this page"), words), el("p", closing))

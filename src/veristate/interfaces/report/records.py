@@ -101,8 +101,8 @@ def _check(result: ScreeningResult) -> Markup:
             el(
                 "li",
                 "Run it again with the same options in a store of its own, on the same kind of machine. The line holds "
-                "what the result tells of them: add the table, the checkpoints, the batch size, the temperature and the "
-                "budget where you gave your own.",
+                "what the result tells of them; where you gave your own, add the table, the checkpoints, the batch "
+                "size, the temperature and the budget.",
                 el("pre", el("code", command(result))),
                 "The decisions must be the same",
                 same,
@@ -124,7 +124,7 @@ def command(result: ScreeningResult) -> str:
 
 
 def _options(result: ScreeningResult) -> Iterator[str]:
-    if result.predictor != "herg":
+    if re.fullmatch(r"[\w.]+:[\w.]+", result.predictor):
         yield from ("--predictor", result.predictor)
     for rule in result.rules:
         names = {"top_k": "--top", "nearest": "--nearest"}

@@ -95,7 +95,7 @@ def _overview(width: int, scores: Scores, ladders: Sequence[Ladder]) -> Markup:
         _strays(scores, order, x, y),
         el("path", d=svg.polyline(curve), class_="curve" if certified else "curve unchecked"),
         _cuts(ladders, len(order), x, y, right),
-        [svg.label(x(r), bottom + 16, count(r), "tick", anchor=a) for r, a in ((1, "start"), (len(order), "end"))],
+        [svg.label(x(r), bottom + 16, count(r), "tick", anchor=a) for r, a in {1: "start", len(order): "end"}.items()],
         svg.label((left + right) / 2, bottom + 34, "rank", "tick", anchor="middle"),
     )
 
@@ -105,7 +105,7 @@ def _edges(ladders: Sequence[Ladder]) -> list[float]:
 
 
 def _levels(steps: Ladder) -> Iterator[tuple[float, str, int | None]]:
-    """The score levels a rule cuts at, what they are, and the number of scores above when that is the cut."""
+    """The score levels a rule cuts at, what they are (said once), and the number of scores above when that is the cut."""
     rule = steps.rule
     edge = steps.boundary
     if edge is None or not math.isfinite(edge):
@@ -115,22 +115,32 @@ def _levels(steps: Ladder) -> Iterator[tuple[float, str, int | None]]:
     elif rule.kind == "threshold":
         yield edge, f"threshold {rule.threshold}: {count(steps.cut)} at or above", steps.cut
     elif math.isfinite(threshold(rule)):
-        yield threshold(rule) + edge, f"nearest {count(steps.cut)}: up to {score(threshold(rule) + edge)}", None
-        yield threshold(rule) - edge, f"nearest {count(steps.cut)}: from {score(threshold(rule) - edge)}", None
+        low, high = threshold(rule) - edge, threshold(rule) + edge
+        yield high, f"nearest {count(steps.cut)}: {score(low)} to {score(high)}", None
+        yield low, "", None
 
 
 def _cuts(ladders: Sequence[Ladder], n: int, x: svg.Scale, y: svg.Scale, right: float) -> Markup:
-    """Lines at the levels, and their texts at the right end, kept apart from each other."""
+    """Lines at the levels, and their texts at the right end, above the lines they belong to."""
     levels = sorted((level for steps in ladders for level in _levels(steps)), key=lambda level: -level[0])
-    shapes: list[Child] = []
-    lowest = -math.inf
+    lines: list[Child] = []
+    bundles: list[list[tuple[float, str]]] = []
     for value, text, cut in levels:
-        shapes.append(svg.line(x.start, y(value), right, y(value), "boundary"))
+        at = y(value)
+        lines.append(svg.line(x.start, at, right, at, "boundary"))
         if cut is not None and 0 < cut < n:
-            shapes.append(svg.line(x(cut + 0.5), y(value), x(cut + 0.5), y.start, "boundary drop"))
-        lowest = max(y(value) - 5, lowest + 15)
-        shapes.append(svg.label(right, lowest, text, "halo", anchor="end"))
-    return join(shapes)
+            lines.append(svg.line(x(cut + 0.5), at, x(cut + 0.5), y.start, "boundary drop"))
+        if bundles and at - bundles[-1][-1][0] < 15:
+            bundles[-1].append((at, text))
+        else:
+            bundles.append([(at, text)])
+    return join(lines, [_stacked(bundle, right) for bundle in bundles])
+
+
+def _stacked(bundle: Sequence[tuple[float, str]], right: float) -> Markup:
+    """The texts of lines that lie close together, one over the other above the highest of them."""
+    texts = [text for _, text in reversed(bundle) if text]
+    return join(svg.label(right, bundle[0][0] - 5 - 15 * i, text, "halo", anchor="end") for i, text in enumerate(texts))
 
 
 def _thinned(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
@@ -164,7 +174,7 @@ def _strays(scores: Scores, order: Sequence[int], x: svg.Scale, y: svg.Scale) ->
 
 def _enlarged(steps: Ladder, result: ScreeningResult) -> Markup:
     caption = el("figcaption", el("strong", rule_title(steps.rule)), el("span", _margin(steps, result.scores.ids)))
-    return el("figure", caption, zoom(steps, result.scores))
+    return el("figure", caption, svg.responsive(lambda width: zoom(steps, result.scores, width), svg.HALF_SIZES))
 
 
 def _margin(steps: Ladder, ids: Sequence[str]) -> str:

@@ -6,7 +6,10 @@ from dataclasses import dataclass
 
 from veristate.interfaces.report.markup import Child, Markup, el, join, number
 
-WIDE, MIDDLE, NARROW = 1040, 680, 366  # drawn for a desk, for a printed page, for a phone
+# A picture is drawn for a desk, for a printed page and for a phone, so that its text is never scaled much.
+NARROW = 366
+SIZES = (("wide", 1040), ("middle", 680), ("narrow", NARROW))
+HALF_SIZES = (("broad", 500), ("narrow", NARROW))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +52,7 @@ def ticks(low: float, high: float, wanted: int = 5) -> list[tuple[float, str]]:
     """Round values inside the range with their texts, about as many as wanted."""
     raw = (high - low) / max(wanted, 1)
     power = 10.0 ** math.floor(math.log10(raw))
-    step = next(factor * power for factor in (1, 2, 5, 10) if factor * power >= raw)
+    step = min((factor * power for factor in (1, 2, 5, 10)), key=lambda step: abs(math.log(step / raw)))
     decimals = max(0, -math.floor(math.log10(step) + 1e-9))
     first, last = math.ceil(low / step), math.floor(high / step + 1e-9)
     values = [index * step for index in range(first, last + 1)]
@@ -64,9 +67,8 @@ def figure(width: int, height: float, title: str, *children: Child, class_: str 
     return el("svg", *children, viewBox=box, role="img", aria_label=title, class_=class_ or None)
 
 
-def responsive(draw: Callable[[int], Markup]) -> Markup:
-    """The same picture drawn for three widths; the style sheet shows the one that fits."""
-    sizes = (("wide", WIDE), ("middle", MIDDLE), ("narrow", NARROW))
+def responsive(draw: Callable[[int], Markup], sizes: Sequence[tuple[str, int]] = SIZES) -> Markup:
+    """The same picture drawn for several widths; the style sheet shows the one that fits."""
     return el("div", [el("div", draw(width), class_=name) for name, width in sizes], class_="fit")
 
 
@@ -136,6 +138,9 @@ def x_axis(scale: Scale, y: float, top: float, wanted: int) -> Markup:
     """Ticks below y, and their grid lines up to `top`."""
     marks = ticks(scale.low, scale.high, wanted)
     grid = [line(scale(value), top, scale(value), y, "grid") for value, _ in marks]
+    room = max((7 * len(text) + 8 for _, text in marks), default=0)
+    apart = abs(scale.end - scale.start) / (scale.high - scale.low) * (marks[1][0] - marks[0][0]) if marks[1:] else room
+    marks = marks[:: max(1, math.ceil(room / max(apart, 1e-9)))]
     texts = [label(scale(value), y + 16, text, "tick", anchor="middle") for value, text in marks]
     return join(grid, texts)
 

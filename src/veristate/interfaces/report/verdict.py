@@ -99,14 +99,11 @@ def _figures(result: ScreeningResult) -> Iterator[tuple[str, str, str]]:
     yield (
         "Candidates \u00d7 members",
         f"{count(result.candidates)} \u00d7 {result.members}",
-        f"{count(whole)} units{excluded}",
+        f"{plural(whole, 'unit')}{excluded}",
     )
     yield "Number format", result.dtype, "fixed by the contract"
-    yield (
-        "Device",
-        result.device,
-        f"trusted: {clip(result.trusted_device, 60)}; checks ran on: {clip(result.checked_on, 60)}",
-    )
+    yield "Device", result.device, "what the scores came from"
+    yield "Trusted device", result.trusted_device, f"checks: {clip(result.checked_on, 60)}"
     flagged, inapplicable = checks.get("flagged", 0), checks.get("inapplicable", 0)
     blocks = f", blocks of {result.block}" if result.block else ""
     yield (
@@ -123,14 +120,8 @@ def _figures(result: ScreeningResult) -> Iterator[tuple[str, str, str]]:
     )
     yield "Wrong values", "not known" if result.wrong_values is None else count(result.wrong_values), _moved(result)
     if result.reference_match is not None:
-        match = (
-            "same decisions"
-            if result.reference_match
-            else "other decisions"
-            if result.decisions
-            else "nothing certified"
-        )
-        yield "Against a healthy run", match, "every unit computed on the trusted device"
+        match = "Same" if result.reference_match else "Different" if result.decisions else "None"
+        yield "Healthy decisions", match, "certified beside a full trusted run"
     if result.seconds:
         yield "Time", seconds(total_seconds(result)), "all phases"
     if result.peak_memory_mb is not None:
@@ -143,7 +134,7 @@ def total_seconds(result: ScreeningResult) -> float:
 
 
 def _moved(result: ScreeningResult) -> str:
-    means = [] if result.wrong_means is None else [f"{plural(result.wrong_means, 'candidate mean')} moved"]
+    means = [] if not result.wrong_means else [f"{plural(result.wrong_means, 'candidate mean')} moved"]
     if result.largest_displacement is not None and result.largest_displacement > 0:
         means.append(f"by up to {small(result.largest_displacement)}")
     return ", ".join(means)
@@ -157,7 +148,7 @@ def _headline(result: ScreeningResult) -> str:
     if kind == "refused":
         return f"Refused by the gateway: {listed(explained(r) for r in result.story.refused)}. Nothing was committed."
     if kind == "nothing":
-        return f"Nothing was committed: {listed(_obstacles(result))}."
+        return f"Nothing was committed: {_obstacle(result)}."
     parts = [_chosen(d.rule, len(d.chosen), result, first=i == 0) for i, d in enumerate(result.decisions or ())]
     return f"Committed: {', '.join(parts)}." if parts else "Committed."
 
@@ -169,16 +160,13 @@ def _chosen(rule: Rule, chosen: int, result: ScreeningResult, *, first: bool) ->
     return f"{of} sent to testing" if rule.kind == "threshold" else f"{of} nearest to {rule.threshold} taken"
 
 
-def _obstacles(result: ScreeningResult) -> Iterator[str]:
-    flagged, whole = result.checks.get("flagged", 0), units(result)
-    if result.certificate is None:
-        yield "no certificate could be given"
-    else:
-        yield "no action was handed in"
-    if flagged:
-        yield f"{plural(flagged, 'call')} of the device {'was' if flagged == 1 else 'were'} proven wrong"
-    if result.recomputed_units < whole and result.certificate is None:
-        yield f"only {count(result.recomputed_units)} of {plural(whole, 'unit')} were recomputed, and a passed check bounds no score"
+def _obstacle(result: ScreeningResult) -> str:
+    if result.certificate is not None:
+        return "a decision was certified, but no action was handed in"
+    if result.recomputed_units < units(result):
+        part = f"{count(result.recomputed_units)} of {plural(units(result), 'unit')}"
+        return f"only {part} were recomputed, so no decision could be certified"
+    return "no decision could be certified"
 
 
 def _findings(result: ScreeningResult) -> Iterator[str]:
@@ -190,7 +178,7 @@ def _findings(result: ScreeningResult) -> Iterator[str]:
         yield f"No fault was found: all {plural(calls, 'checked call')} passed."
     elif not flagged:
         yield f"No fault was found in the calls that could be judged; {plural(inapplicable, 'call')} could not."
-    elif not result.wrong_values and outcome(result) != "nothing":
+    elif not result.wrong_values:
         yield f"{plural(flagged, 'call')} of {count(calls)} {'was' if flagged == 1 else 'were'} proven wrong."
     if result.wrong_values:
         yield f"{plural(result.wrong_values, 'score')} had been computed wrongly; {_otherwise(result)}"

