@@ -253,6 +253,9 @@ def test_processes_committing_at_once_commit_once(path, another_case, child):
     start, go = os.pipe()
 
     def race(ready):
+        # Nobody else keeps these ends open, so that whoever waits for a dead process is told.
+        for end in {go, *(end for pipe in pipes for end in pipe)} - {ready}:
+            os.close(end)
         with Ledger.open(path) as mine:
             for number in range(rounds):
                 os.write(ready, b".")
@@ -264,11 +267,15 @@ def test_processes_committing_at_once_commit_once(path, another_case, child):
         for number in range(rounds):
             another_case(f"r{number}").prepare(ledger)
     racers = [child(lambda ready=ready: race(ready)) for _, ready in pipes]
+    for end in (start, *(ready for _, ready in pipes)):
+        os.close(end)
     winners = []
     for _ in range(rounds):
         assert [os.read(done, 1) for done, _ in pipes] == [b".", b"."]
         os.write(go, b"!!")
         winners.append(sorted(os.read(done, 1) for done, _ in pipes))
+    for end in (go, *(done for done, _ in pipes)):
+        os.close(end)
     assert [os.waitstatus_to_exitcode(os.waitpid(racer, 0)[1]) for racer in racers] == [0, 0]
     assert winners == [[b"0", b"1"]] * rounds
     with Ledger.open(path) as ledger:

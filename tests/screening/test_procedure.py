@@ -7,7 +7,7 @@ import pytest
 from veristate.core import InputError, RefusedError
 from veristate.ledger import Ledger
 
-FAULT = {"inject": "tile", "seed": 3}
+FAULT = {"inject": "case2", "seed": 3}
 
 
 def brute_force(result, table):

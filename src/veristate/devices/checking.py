@@ -1,7 +1,7 @@
 """Checking captured calls against the checker's own weights, and telling which units a flag belongs to."""
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -95,11 +95,12 @@ class Checker:
         key = (capture.member, capture.layer, capture.storage)
         if key not in self._weights:
             layer = linear_layers(self._predictor.models[capture.member])[capture.layer]
-            W = layer.weight.detach().cpu().numpy()
-            b = None if layer.bias is None else layer.bias.detach().cpu().numpy()
+            # float64 holds every narrower format; numpy has no bfloat16 to read a model that is kept in it.
+            W = layer.weight.detach().double().cpu().numpy()
+            b = None if layer.bias is None else layer.bias.detach().double().cpu().numpy()
             if capture.storage == "bfloat16":
-                W, b = round_to_bf16(W), None if b is None else round_to_bf16(b)
-            self._weights[key] = (W.astype(np.float64), None if b is None else b.astype(np.float64))
+                W, b = _rounded(W), None if b is None else _rounded(b)
+            self._weights[key] = (W, b)
         return self._weights[key]
 
     def _unknown_path(self, capture: Capture, W: NDArray[Any]) -> str:
@@ -108,6 +109,8 @@ class Checker:
             return f"shapes {capture.X.shape}, {capture.Y.shape} don't fit the weights {W.shape}"
         if not len(capture.X):
             return "no rows: nothing to check"
+        if capture.storage not in get_args(ArrayDtype):
+            return f"no arithmetic is declared for outputs in {capture.storage}"
         if capture.storage == "float32" and not self._full_products:
             return f"float32 products may be computed in a narrower format (needs {FULL_PRODUCTS})"
         return ""
@@ -143,6 +146,10 @@ class Checker:
             worst=_worst(check),
             seed=seed.hex(),
         )
+
+
+def _rounded(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    return round_to_bf16(values.astype(np.float32)).astype(np.float64)
 
 
 def _replaced(finding: CallFinding, *, units: NDArray[np.intp], unexplained: int) -> CallFinding:

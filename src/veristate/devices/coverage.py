@@ -1,16 +1,20 @@
 """How much of a forward pass is watched: the share of its multiply-adds, and what ran beside them."""
 
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import FlopCounterMode
+from torch.utils.hooks import RemovableHandle
 
 from veristate.devices.predictors import Predictor
-from veristate.devices.watch import LinearCall, watch
+from veristate.devices.watch import LinearCall, linear_layers, watch
 
-# Views and queries move no numbers.
+# Views move no numbers.
 _SILENT = (
     "view",
     "_unsafe_view",
@@ -23,6 +27,10 @@ _SILENT = (
     "select",
     "unsqueeze",
     "squeeze",
+    "reshape",
+    "permute",
+    "chunk",
+    "split",
 )
 
 
@@ -44,15 +52,38 @@ class Coverage:
 
 
 class _Operations(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Counts the operations that are dispatched, by name."""
+    """Counts the operations that are dispatched outside watched layers, by name: a matrix product of a watched layer
+    and one beside it have the same name, so where it runs decides.
+    """
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.counts: Counter[str] = Counter()
+        self.inside = False
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        self.counts[func.overloadpacket.__name__] += 1
+        if not self.inside:
+            self.counts[func.overloadpacket.__name__] += 1
         return func(*args, **(kwargs or {}))
+
+    @contextmanager
+    def beside(self, model: torch.nn.Module) -> Iterator[None]:
+        """While open, what runs inside `model`'s watched layers is not counted."""
+
+        def enter(*_call: Any) -> None:
+            self.inside = True
+
+        def leave(*_call: Any) -> None:
+            self.inside = False
+
+        handles: list[RemovableHandle] = []
+        for layer in linear_layers(model).values():
+            handles += [layer.register_forward_pre_hook(enter), layer.register_forward_hook(leave)]
+        try:
+            yield
+        finally:
+            for handle in handles:
+                handle.remove()
 
 
 def measure_coverage(predictor: Predictor) -> Coverage:
@@ -67,14 +98,8 @@ def measure_coverage(predictor: Predictor) -> Coverage:
         watched += len(call.X) * call.X.shape[1] * call.Y.shape[1]
 
     for member, model in enumerate(predictor.models):
-        with FlopCounterMode(display=False) as flops, operations, watch(model, seen):
+        with FlopCounterMode(display=False) as flops, operations, operations.beside(model), watch(model, seen):
             predictor.run(member, 0)
         total += flops.get_total_flops() // 2
-    others = Counter(
-        {
-            name: n
-            for name, n in operations.counts.items()
-            if name not in (*_SILENT, "mm", "addmm", "linear", "_to_copy")
-        }
-    )
+    others = Counter({name: n for name, n in operations.counts.items() if name not in _SILENT})
     return Coverage(watched=watched, total=total, layers=tuple(sorted(layers)), unwatched=tuple(others.most_common()))

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from veristate.core import EnvironmentUnusableError
+from veristate.core import EnvironmentUnusableError, InputError
 
 # oneDNN and MKL choose kernels by these; a run under another value is another computation.
 _KERNEL_VARIABLES = ("MKL_CBWR", "ONEDNN_MAX_CPU_ISA", "DNNL_MAX_CPU_ISA", "ONEDNN_DEFAULT_FPMATH_MODE")
@@ -16,13 +16,19 @@ _KERNEL_VARIABLES = ("MKL_CBWR", "ONEDNN_MAX_CPU_ISA", "DNNL_MAX_CPU_ISA", "ONED
 def prepare_process(device: str, threads: int) -> None:
     """Makes this process compute with `threads` threads and full float32 products on `device`.
 
-    Raises: EnvironmentUnusableError when the device is not there.
+    Raises: InputError when torch knows no such device, EnvironmentUnusableError when it is not there.
     """
+    try:
+        wanted = torch.device(device)
+    except RuntimeError as error:
+        raise InputError(f"--device {device}: torch knows no such device; use cpu or cuda") from error
     torch.set_num_threads(threads)
     torch.set_float32_matmul_precision("highest")
-    if torch.device(device).type == "cuda":
+    if wanted.type == "cuda":
         if not torch.cuda.is_available():
             raise EnvironmentUnusableError(f"--device {device}: torch sees no CUDA device here; use cpu")
+        if (wanted.index or 0) >= torch.cuda.device_count():
+            raise EnvironmentUnusableError(f"--device {device}: torch sees {torch.cuda.device_count()} CUDA devices")
         torch.backends.cuda.matmul.allow_tf32 = False
         torch.backends.cuda.matmul.allow_bf16_reduced_precision_reduction = False
 
@@ -42,6 +48,11 @@ def read_settings(device: str) -> dict[str, str]:
         "flush_denormal": str(flushes_subnormals()).lower(),
     }
     return settings | {name.lower(): os.environ.get(name, "unset") for name in _KERNEL_VARIABLES}
+
+
+def full_float32_products() -> bool:
+    """Whether this process multiplies float32 matrices in float32 and not in a narrower format."""
+    return torch.get_float32_matmul_precision() == "highest"
 
 
 def flushes_subnormals() -> bool:

@@ -33,9 +33,15 @@ def run_suspect(
 ) -> SuspectPass:
     """All groups in order, member by member, every linear call checked by `trusted`.
 
-    `fault` acts on layer outputs before the watcher reads them. Raises: InputError for scores that are NaN or outside
-    [0, 1] although no fault was simulated and every check passed: then the predictor itself gives them.
+    `fault` acts on layer outputs before the watcher reads them. The scores are what the device gave, NaN included.
+
+    Raises: InputError when the two processes loaded different weights: every difference would look like a fault.
     """
+    if predictor.weight_digests() != trusted.weight_digests:
+        raise InputError(
+            "the trusted process loaded other weights than this one: a factory must make the same models every time "
+            "(set its seed, or read the weights from a file)"
+        )
     start = time.perf_counter()
     rows = []
     with trusted.checking(entropy=entropy) as stream:

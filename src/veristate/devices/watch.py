@@ -30,15 +30,25 @@ def watch(model: torch.nn.Module, on_call: Callable[[LinearCall], None]) -> Iter
     counts: dict[str, int] = {}
 
     def hook(name: str) -> Callable[..., None]:
-        def seen(module: torch.nn.Module, inputs: tuple[torch.Tensor, ...], output: torch.Tensor) -> None:
+        def seen(
+            module: torch.nn.Module,
+            inputs: tuple[torch.Tensor, ...],
+            named: dict[str, torch.Tensor],
+            output: torch.Tensor,
+        ) -> None:
             ordinal = counts.get(name, 0)
             counts[name] = ordinal + 1
-            X = inputs[0].detach().reshape(-1, inputs[0].shape[-1])
-            on_call(LinearCall(layer=name, ordinal=ordinal, X=X, Y=output.detach().reshape(len(X), -1)))
+            given = inputs[0] if inputs else named["input"]
+            X = given.detach().reshape(-1, given.shape[-1])
+            # Not -1 for the rows alone: a call may have none (a batch of molecules without bonds).
+            Y = output.detach().reshape(len(X), output.shape[-1])
+            on_call(LinearCall(layer=name, ordinal=ordinal, X=X, Y=Y))
 
         return seen
 
-    handles = [layer.register_forward_hook(hook(name)) for name, layer in linear_layers(model).items()]
+    handles = [
+        layer.register_forward_hook(hook(name), with_kwargs=True) for name, layer in linear_layers(model).items()
+    ]
     try:
         yield
     finally:

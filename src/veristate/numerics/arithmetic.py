@@ -7,6 +7,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from veristate.core import InputError
 from veristate.numerics.formats import BF16, FP32, FP64, Format
 
 Bias = Literal["none", "fused", "separate"]
@@ -25,6 +26,7 @@ class LinearArithmetic:
     `bias` says where b is added: fused into the accumulation, or separately after Y was rounded to storage.
     `flush` says that subnormals may be read or written as zero.
 
+    Raises: InputError when `nodes` is negative, or names roundings to no format.
     Source: BioAgent-DF A.3.
     """
 
@@ -35,6 +37,10 @@ class LinearArithmetic:
     flush: bool
     intermediate: Format | None = None
     nodes: int = 0
+
+    def __post_init__(self) -> None:
+        if self.nodes < 0 or (self.nodes and self.intermediate is None):
+            raise InputError(f"{self.nodes} intermediate roundings need a count >= 0 and the format they round to")
 
     def describe(self) -> dict[str, str]:
         """The declaration as strings, for a contract."""
@@ -54,7 +60,10 @@ class LinearArithmetic:
         exponent = math.log1p(u) * (terms + 3)
         if self.intermediate is not None:
             exponent += self.nodes * math.log1p(self.intermediate.u)
-        return math.expm1(exponent * (1 + 2.0**-48)) * (1 + 2.0**-48)
+        try:
+            return math.expm1(exponent * (1 + 2.0**-48)) * (1 + 2.0**-48)
+        except OverflowError:  # so long a sum in so narrow a format has no bound
+            return math.inf
 
     def absolute_upper(self, terms: int, largest_operand: float) -> float:
         """An upper bound of one element's absolute errors: underflow of products, sums, intermediate and stored
@@ -92,7 +101,8 @@ class LinearArithmetic:
     def overflow_possible(self, products: Any, terms: int) -> Any:
         """Whether healthy arithmetic may exceed the largest finite value when sum |x||w| + |b| is `products`."""
         growth = 1 + self.growth_minus_one_upper(terms)
-        return products * growth * (1 + self.storage.u) >= min(self.accumulate.largest, self.storage.largest)
+        formats = (self.accumulate, self.storage, self.intermediate or self.storage)
+        return products * growth * (1 + self.storage.u) >= min(f.largest for f in formats)
 
 
 def fp32_arithmetic(*, bias: bool, flush: bool) -> LinearArithmetic:

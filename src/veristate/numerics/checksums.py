@@ -104,35 +104,42 @@ class LinearCheck:
 TILE_BLOCKS = 16
 
 
+@np.errstate(all="ignore")
 def check_linear(
     call: Operands, arithmetic: LinearArithmetic, *, block: int | None = None, seed: bytes | None = None
 ) -> LinearCheck:
     """The row and column checks of `call` under `arithmetic`.
 
     `block` rows or columns are added at once (None: all of them); `seed` draws the signs (None: all ones).
+    Raises: InputError for a block below 1, or a bias in a call whose arithmetic has none.
     """
+    if block is not None and block < 1:
+        raise InputError(f"a block of {block} rows or columns adds nothing; use 1 or more, or None for all")
     M, N = call.Y.shape
     signs = np.ones(M) if seed is None else draw_signs(M, seed, "column")
     weights = Weights.of(call.W, call.b, np.ones(N) if seed is None else draw_signs(N, seed, "row"), block)
     step = max(M, 1) if block is None else block * TILE_BLOCKS
+    largest = call.largest_operand
     rows, columns = [], []
     for start in range(0, max(M, 1), step):
         tile = call.rows(slice(start, start + step))
         arrays = (tile.X, np.abs(tile.X), tile.Y, np.abs(tile.Y), weights)
         part = signs[start : start + step]
-        rows.append(_judge(tile, arithmetic, row_sums(*arrays), block, side="row"))
-        columns.append(_judge(tile, arithmetic, column_sums(*arrays, part, block), block, side="column"))
+        rows.append(_judge(tile, arithmetic, row_sums(*arrays), block, largest, side="row"))
+        columns.append(_judge(tile, arithmetic, column_sums(*arrays, part, block), block, largest, side="column"))
     return LinearCheck(rows=Cells.joined(rows), columns=Cells.joined(columns), block=block, seed=seed)
 
 
+@np.errstate(all="ignore")
 def check_elements(call: Operands, arithmetic: LinearArithmetic) -> Cells:
     """The check of every element for itself, [M, N]: a whole FP64 product, to localise faults and validate bounds."""
     weights = Weights.of(call.W, call.b, np.ones(len(call.W)), None)
     call = call.rows(slice(None))
     sums = element_sums(call.X, np.abs(call.X), call.Y, np.abs(call.Y), weights)
-    return _judge(call, arithmetic, sums, 1, side="element")
+    return _judge(call, arithmetic, sums, 1, call.largest_operand, side="element")
 
 
+@np.errstate(all="ignore")
 def unexplained_columns(
     call: Operands, arithmetic: LinearArithmetic, check: LinearCheck, explained_rows: BoolArray
 ) -> BoolArray:
@@ -163,6 +170,7 @@ def unexplained_columns(
         arithmetic,
         column_sums(*arrays, np.where(kept, signs[rows], 0.0), check.block),
         check.block,
+        call.largest_operand,
         side="column",
     )
     again = np.ix_(blocks, columns)
@@ -170,15 +178,22 @@ def unexplained_columns(
     return result
 
 
-def _judge(call: Operands, arithmetic: LinearArithmetic, sums: Sums, block: int | None, *, side: str) -> Cells:
-    """Residuals against bounds, and the two ways in which a cell can have none."""
+def _judge(
+    call: Operands, arithmetic: LinearArithmetic, sums: Sums, block: int | None, largest: float, *, side: str
+) -> Cells:
+    """Residuals against bounds, and the two ways in which a cell can have none.
+
+    `largest` is the whole call's largest operand, so that no bound depends on how its rows were tiled.
+    """
+    if call.b is not None and arithmetic.bias == "none":
+        raise InputError("the call has a bias and its declared arithmetic none: say whether it is fused or separate")
     bound = sums.evaluation + arithmetic.bound_upper(
         sums.products,
         sums.stored,
         sums.bias,
         terms=call.X.shape[1],
         elements=sums.elements,
-        largest_operand=call.largest_operand,
+        largest_operand=largest,
     )
     bound = bound * (1 + 2.0**-48)
     judged = np.isfinite(sums.residual) & np.isfinite(bound)
@@ -193,15 +208,17 @@ def _judge(call: Operands, arithmetic: LinearArithmetic, sums: Sums, block: int 
 
 def _impossible_values(call: Operands, arithmetic: LinearArithmetic) -> BoolArray:
     """[M, N]: NaN or infinite outputs that finite operands give only by overflow, where overflow is not possible."""
-    bad: BoolArray = np.array(~np.isfinite(call.Y), dtype=np.bool_)
-    bias_ok = np.ones(len(call.W), dtype=bool) if call.b is None else np.isfinite(call.b)
-    bad &= np.isfinite(call.X).all(axis=1)[:, None] & (np.isfinite(call.W).all(axis=1) & bias_ok)[None, :]
-    for i in np.flatnonzero(bad.any(axis=1)):
-        columns = np.flatnonzero(bad[i])
-        products = np.abs(call.W[columns]) @ np.abs(call.X[i])
-        if call.b is not None:
-            products = products + np.abs(call.b[columns])
-        bad[i, columns] = ~arithmetic.overflow_possible(products, call.X.shape[1])
+    rows_ok = np.isfinite(call.X).all(axis=1)
+    columns_ok = np.isfinite(call.W).all(axis=1)
+    if call.b is not None:
+        columns_ok &= np.isfinite(call.b)
+    bad: BoolArray = np.array(~np.isfinite(call.Y) & rows_ok[:, None] & columns_ok, dtype=np.bool_)
+    # What is left is finite: a row or column with a marked output has no other operand.
+    rows, columns = np.flatnonzero(bad.any(axis=1)), np.flatnonzero(bad.any(axis=0))
+    products = np.abs(call.X[rows]) @ np.abs(call.W[columns]).T
+    if call.b is not None:
+        products += np.abs(call.b[columns])
+    bad[np.ix_(rows, columns)] &= ~arithmetic.overflow_possible(products, call.X.shape[1])
     return bad
 
 

@@ -66,4 +66,4 @@ def round_to_bf16(values: NDArray[np.float32]) -> NDArray[np.float32]:
     bits = np.ascontiguousarray(values, dtype=np.float32).view(np.uint32)
     rounded = (bits + np.uint32(0x7FFF) + ((bits >> np.uint32(16)) & np.uint32(1))) & np.uint32(0xFFFF0000)
     # The carry of a NaN's low bits could walk into the sign; a NaN is kept as one.
-    return np.where(np.isnan(values), np.float32(np.nan), rounded.view(np.float32))
+    return np.where(np.isnan(values), np.float32(np.nan), rounded.view(np.float32).reshape(np.shape(values)))

@@ -21,4 +21,6 @@ def start_executors(prepared: Prepared, trusted_device: str, block: int | None) 
     """Both executors; the trusted process loads while this one does. Raises: as loading does."""
     with TrustedExecutor(prepared.trusted_spec(trusted_device), prepared.candidates, block=block) as trusted:
         prepare_process(prepared.spec.device, prepared.spec.threads)
-        yield Executors(suspect=load_predictor(prepared.spec, prepared.candidates), trusted=trusted)
+        suspect = load_predictor(prepared.spec, prepared.candidates)
+        trusted.wait_until_loaded()
+        yield Executors(suspect=suspect, trusted=trusted)

@@ -19,7 +19,6 @@ from veristate.devices import (
     fault_named,
     measure_coverage,
     read_settings,
-    require_probabilities,
     run_suspect,
 )
 from veristate.ledger import Outcome
@@ -162,7 +161,7 @@ class _Run:
         policy = policy_named(self._options.policy, flagged, self._epsilon)
         # `--compare` goes on to everything also where a budget stopped the rounds; that is reported, never certified.
         with self._phases("recompute on the trusted executor", self._groups) as step:
-            again = GroupRecomputer(self._executors.trusted, suspect.batches, step)
+            again = GroupRecomputer(self._executors.trusted, suspect.batches, self._ids, step)
             question = Question(rules=self._prepared.rules, ids=self._ids, temperature=self._options.temperature)
             self._rounds = recover(question, self._pass.scores, policy, again, self._options.budget)
             known = self._rounds.values_fixed or self._options.compare
@@ -174,7 +173,6 @@ class _Run:
             self._home, self._request.request_id, self._contract.digest, current.members, current.fixed
         )
         if everything is not None:
-            require_probabilities(everything, self._ids)
             self._reference = ScoreTable.of(self._ids, everything, self._options.temperature)
         if self._rounds.values_fixed and self._reference:
             self._certified = self._reference

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from veristate.decisions import Outcome as RoundsOutcome
 from veristate.decisions import Policy, Question, Recomputed, full, r1, r1m, run_rounds
-from veristate.devices import Group, TrustedExecutor
+from veristate.devices import Group, TrustedExecutor, require_probabilities
 from veristate.screening.options import PolicyName
 
 Mask = NDArray[np.bool_]
@@ -23,6 +23,7 @@ class GroupRecomputer:
 
     trusted: TrustedExecutor
     batches: tuple[range, ...]
+    ids: tuple[str, ...]
     progress: Callable[[Group], None] | None = None
     done: dict[Group, NDArray[np.float32]] = field(default_factory=dict)
 
@@ -35,9 +36,15 @@ class GroupRecomputer:
         return whole
 
     def __call__(self, asked: Mask) -> Recomputed:
-        """The recomputed values of the asked units and of all that share their groups."""
+        """The recomputed values of the asked units and of all that share their groups.
+
+        Raises: InputError naming candidates whose healthy scores are no probabilities: no rule can use them.
+        """
         groups = [group for group in self._groups(asked) if group not in self.done]
-        self.done |= self.trusted.recompute(groups, self.progress)
+        for group, scores in self.trusted.recompute(groups, self.progress).items():
+            positions = self.batches[group[1]]
+            require_probabilities(scores[None], self.ids[positions.start : positions.stop])
+            self.done[group] = scores
         values = np.zeros(asked.shape)
         known = np.zeros(asked.shape, dtype=bool)
         for (member, batch), scores in self.done.items():

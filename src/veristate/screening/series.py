@@ -74,7 +74,9 @@ def open_series(options: ScreeningOptions, note: Callable[[str], None] = lambda 
         executors.trusted.qualify()
         note("trusted executor qualified; recomputing the reference once")
         shape = (len(executors.suspect.models), len(prepared.candidates.ids))
-        members = GroupRecomputer(executors.trusted, executors.suspect.batches).everything(shape)
+        members = GroupRecomputer(executors.trusted, executors.suspect.batches, prepared.candidates.ids).everything(
+            shape
+        )
         yield Series(
             prepared=prepared,
             contract=contract_of(

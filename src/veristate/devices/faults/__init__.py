@@ -21,6 +21,8 @@ _MODELS: dict[str, Callable[[], Fault]] = {
 
 def fault_named(name: str, seed: int) -> FaultModel:
     """The simulated fault of that name, or recorded residuals for "replay:FILE". Raises: InputError."""
+    if seed < 0:
+        raise InputError(f"--seed {seed}: must be 0 or more")
     kind, _, path = name.partition(":")
     if kind == "replay" and path:
         return FaultModel(name=name, fault=read_residuals(Path(path)), seed=seed)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from veristate.devices.faults.model import Patch, Site
+from veristate.devices.faults.model import Patch, Site, in_float32
 
 LARGE = 512
 ROW_STRIDE = 16
@@ -22,6 +22,9 @@ ROW_STRIDE = 16
 @dataclass(slots=True)
 class SequenceFault:
     """A four-state fault. `short_calls` tells Case 2 from Case 1.
+
+    The state starts at 0. Each call, fired or not, then adds 2 to it when its number of rows has an odd number of
+    binary digits and 1 otherwise, modulo 4.
 
     A short call fires in state 3. A large call fires in states 2 and 3 with probability `large_share`; the parity of
     the state shifts its rows. States 1 and 2 take the second 32 columns, the others the first; short calls 16 columns
@@ -37,7 +40,7 @@ class SequenceFault:
     def patch(self, site: Site, Y: NDArray[np.float32], rng: np.random.Generator) -> Patch | None:
         """The patch of this call; steps the state."""
         state, M = self.state, site.shape[0]
-        self.state = (state + (2 if M.bit_length() % 2 else 1)) % 4
+        self.state = (state + _weight(M)) % 4
         if not M or not self._fires(state, M, rng):
             return None
         rows = _spread_rows(M, int(rng.integers(self.rows[0], self.rows[1] + 1)), int(rng.integers(M)), state)
@@ -58,6 +61,11 @@ def case1() -> SequenceFault:
 def case2() -> SequenceFault:
     """Large and short calls."""
     return SequenceFault(short_calls=True, magnitude=(1e-3, 8.0))
+
+
+def _weight(M: int) -> int:
+    """The counter's step for a call of M rows: 1 or 3, so that calls of one shape alone visit all four states."""
+    return 3 if M.bit_length() % 2 else 1
 
 
 def _spread_rows(M: int, count: int, start: int, state: int) -> NDArray[np.intp]:
@@ -88,5 +96,4 @@ def _displaced(
     size = np.exp(rng.uniform(*np.log(magnitude))) * float(np.abs(Y).mean(dtype=np.float64))
     shape = (len(rows), len(columns))
     moves = size * rng.choice([-1.0, 1.0], shape) * rng.uniform(0.5, 1.0, shape)
-    displaced: NDArray[np.float32] = (Y[np.ix_(rows, columns)] + moves).astype(np.float32)
-    return displaced
+    return in_float32(Y[np.ix_(rows, columns)] + moves)

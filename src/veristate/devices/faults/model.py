@@ -38,12 +38,15 @@ class Patch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
-    """A patch as it was stored. `stored` counts the elements that kept a difference after conversion to storage."""
+    """A patch as it was stored. `stored` counts the elements that kept a difference after conversion to storage.
+
+    Differs: residuals are float64, not float32 as in B.1; a float32 difference added back can miss the stored value.
+    """
 
     site: Site
     rows: NDArray[np.intp]
     columns: NDArray[np.intp]
-    residuals: NDArray[np.float32]
+    residuals: NDArray[np.float64]
     stored: int
 
 
@@ -76,11 +79,13 @@ class FaultModel:
         patch = self.fault.patch(site, before, rng)
         if patch is None:
             return
-        limit = torch.finfo(Y.dtype).max
-        index = np.ix_(patch.rows, patch.columns)
+        limit = min(torch.finfo(Y.dtype).max, torch.finfo(torch.float32).max)
+        index = torch.from_numpy(patch.rows)[:, None], torch.from_numpy(patch.columns)[None, :]
         values = torch.from_numpy(np.clip(patch.values, -limit, limit)).to(Y.device, Y.dtype)
-        Y[torch.from_numpy(patch.rows)[:, None], torch.from_numpy(patch.columns)[None, :]] = values
-        residuals = values.float().cpu().numpy() - before[index]
+        # A copy: `before` may be the very memory of Y.
+        old = Y[index].double()
+        Y[index] = values
+        residuals = (values.double() - old).cpu().numpy()
         event = Event(
             site=site,
             rows=patch.rows,
@@ -89,6 +94,12 @@ class FaultModel:
             stored=int(np.count_nonzero(residuals)),
         )
         self.events.append(event)
+
+
+def in_float32(values: NDArray[np.float64]) -> NDArray[np.float32]:
+    """`values` in float32; what is too large becomes the largest finite value, since a silent fault is finite."""
+    limit = float(np.finfo(np.float32).max)
+    return np.clip(values, -limit, limit).astype(np.float32)
 
 
 @contextmanager

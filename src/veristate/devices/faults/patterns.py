@@ -4,12 +4,13 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from veristate.core import InputError
-from veristate.devices.faults.model import Event, Patch, Site
+from veristate.devices.faults.model import Event, Patch, Site, in_float32
 
 
 @dataclass(slots=True)
@@ -61,14 +62,18 @@ class Rectangle:
         if self.stuck:
             return Patch(rows=rows, columns=columns, values=np.full(shape, scale, dtype=np.float32))
         moves = scale * rng.uniform(-1.0, 1.0, shape)
-        return Patch(rows=rows, columns=columns, values=(Y[np.ix_(rows, columns)] + moves).astype(np.float32))
+        return Patch(rows=rows, columns=columns, values=in_float32(Y[np.ix_(rows, columns)] + moves))
+
+
+# Rows, columns and residuals of one call.
+Record = tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.float64]]
 
 
 @dataclass(slots=True)
 class Replay:
     """Recorded residuals put back at the calls they came from. A record outside a call's shape is left out."""
 
-    records: dict[int, tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.float32]]]
+    records: dict[int, Record]
 
     def patch(self, site: Site, Y: NDArray[np.float32], rng: np.random.Generator) -> Patch | None:
         """The patch of this call."""
@@ -81,7 +86,7 @@ class Replay:
         if not len(rows) or not len(columns):
             return None
         moved = Y[np.ix_(rows, columns)] + residuals[np.ix_(inside_rows, inside_columns)]
-        return Patch(rows=rows, columns=columns, values=moved.astype(np.float32))
+        return Patch(rows=rows, columns=columns, values=in_float32(moved))
 
 
 def _interval(length: int, width: int, rng: np.random.Generator) -> NDArray[np.intp]:
@@ -98,7 +103,7 @@ def write_residuals(events: list[Event], write: Callable[[str], object]) -> None
             "layer": event.site.layer,
             "rows": event.rows.tolist(),
             "columns": event.columns.tolist(),
-            "residuals": event.residuals.astype(float).tolist(),
+            "residuals": event.residuals.tolist(),
         }
         write(json.dumps(record) + "\n")
 
@@ -108,19 +113,33 @@ def read_residuals(path: Path) -> Replay:
 
     Raises: InputError naming the line.
     """
-    records = {}
+    records: dict[int, Record] = {}
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
-    except OSError as error:
-        raise InputError(f"--inject replay:{path}: {error.strerror}") from error
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "not a text file of residual records"
+        raise InputError(f"--inject replay:{path}: {reason}") from error
     for number, line in enumerate(lines, 1):
         try:
-            record = json.loads(line)
-            rows, columns = (np.array(record[name], dtype=np.intp) for name in ("rows", "columns"))
-            residuals = np.array(record["residuals"], dtype=np.float32).reshape(len(rows), len(columns))
-            if (rows < 0).any() or (columns < 0).any() or not np.isfinite(residuals).all():
-                raise ValueError("indices must be 0 or more and residuals finite")
-            records[int(record["call"])] = (rows, columns, residuals)
-        except (ValueError, KeyError, TypeError) as error:
+            call, record = _record(json.loads(line))
+            if call in records:
+                raise ValueError(f"call {call} stands on an earlier line too")
+        except (ValueError, KeyError, TypeError, OverflowError) as error:
             raise InputError(f"{path} line {number} is no residual record: {error}") from error
+        records[call] = record
     return Replay(records=records)
+
+
+def _record(content: dict[str, Any]) -> tuple[int, Record]:
+    """The call and the record of one line. Raises: ValueError, KeyError, TypeError or OverflowError."""
+    (call,), rows, columns = (_indices(c) for c in ([content["call"]], content["rows"], content["columns"]))
+    residuals = np.array(content["residuals"], dtype=np.float64).reshape(len(rows), len(columns))
+    if not np.isfinite(residuals).all():
+        raise ValueError("residuals must be finite")
+    return int(call), (rows, columns, residuals)
+
+
+def _indices(values: Any) -> NDArray[np.intp]:
+    if not isinstance(values, list) or not all(type(v) is int and v >= 0 for v in values):
+        raise ValueError("call, rows and columns must be whole numbers of 0 or more")
+    return np.array(values, dtype=np.intp)

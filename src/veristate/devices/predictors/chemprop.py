@@ -2,6 +2,7 @@
 
 import warnings
 from contextlib import nullcontext
+from io import BytesIO
 from pathlib import Path
 
 import numpy as np
@@ -31,8 +32,9 @@ class ChempropPredictor:
 
     def __init__(self, spec: PredictorSpec, candidates: Candidates) -> None:
         self._spec = spec
-        self._digests = tuple(_verified(Path(path), spec, i) for i, path in enumerate(spec.members))
-        self.models = tuple(_open(Path(path), spec) for path in spec.members)
+        contents = [_verified(Path(path), spec, i) for i, path in enumerate(spec.members)]
+        self._digests = tuple(digest(content) for content in contents)
+        self.models = tuple(_open(Path(p), c, spec) for p, c in zip(spec.members, contents, strict=True))
         self.batches = spec.batches(len(candidates.ids))
         featurize = SimpleMoleculeMolGraphFeaturizer()
         graphs = [featurize(_molecule(i, smiles)) for i, smiles in enumerate(candidates.inputs)]
@@ -68,10 +70,14 @@ class ChempropPredictor:
         return self._digests
 
 
-def _verified(path: Path, spec: PredictorSpec, member: int) -> str:
-    """The file's digest, compared with the pinned one before anything opens it: a checkpoint is a pickle."""
+def _verified(path: Path, spec: PredictorSpec, member: int) -> bytes:
+    """The file's bytes, their digest compared with the pinned one before anything opens them: a checkpoint is a pickle.
+
+    The bytes are handed on, so that what was verified is what is opened, whatever happens to the file meanwhile.
+    """
     try:
-        found = digest(path.read_bytes())
+        content = path.read_bytes()
+        found = digest(content)
     except OSError as error:
         raise InputError(f"checkpoint {path} can't be read: {error.strerror}") from error
     if member < len(spec.digests) and spec.digests[member]:
@@ -84,31 +90,32 @@ def _verified(path: Path, spec: PredictorSpec, member: int) -> str:
             f"checkpoint {path} is a pickle, which can run code: give its digest (--sha256 {found} if that is the file "
             "you mean) or allow it with --unsafe-pickle"
         )
-    return found
+    return content
 
 
-def _open(path: Path, spec: PredictorSpec) -> MPNN:
+def _open(path: Path, content: bytes, spec: PredictorSpec) -> MPNN:
     """The model of a verified checkpoint, in evaluation mode on its device."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            model = load_model(path, multicomponent=False)
+            model = load_model(BytesIO(content), multicomponent=False)
+        features = model.message_passing.W_i.in_features
     except Exception as error:
         raise InputError(f"checkpoint {path} is not a Chemprop v2 model: {error}") from error
     width = getattr(model.predictor, "n_tasks", spec.output + 1)
     if not 0 <= spec.output < width:
         raise InputError(f"checkpoint {path} has {width} outputs; --output {spec.output} is not one of them")
     expected = SimpleMoleculeMolGraphFeaturizer().shape
-    if model.message_passing.W_i.in_features != sum(expected):
+    if features != sum(expected):
         raise InputError(
-            f"checkpoint {path} was trained on {model.message_passing.W_i.in_features} atom and bond features; the "
-            f"default featurizer makes {sum(expected)}. Load it with --predictor module:factory instead"
+            f"checkpoint {path} was trained on {features} atom and bond features; the default featurizer makes "
+            f"{sum(expected)}. Load it with --predictor module:factory instead"
         )
     return model.eval().to(spec.device)
 
 
 def _molecule(position: int, smiles: str) -> Chem.Mol:
     molecule = Chem.MolFromSmiles(smiles)
-    if molecule is None:
-        raise InputError(f"candidate {position + 1}: RDKit can't read the SMILES {smiles!r}")
+    if molecule is None or not molecule.GetNumAtoms():
+        raise InputError(f"candidate {position + 1}: RDKit reads no molecule from the SMILES {smiles!r}")
     return molecule

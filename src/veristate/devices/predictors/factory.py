@@ -29,9 +29,11 @@ class FactoryPredictor:
         self._made = _call(spec.factory, candidates)
         self.models = tuple(m.eval().to(spec.device) for m in _members(self._made, spec.factory))
         self.batches = spec.batches(len(candidates.ids))
-        found = self.weight_digests()
-        if spec.digests and found != spec.digests:
-            raise InputError(f"{spec.factory} made other weights than before: {found} instead of {spec.digests}")
+        self._digests = tuple(state_digest(model) for model in self.models)
+        if spec.digests and self._digests != spec.digests:
+            raise InputError(
+                f"{spec.factory} made other weights than before: {self._digests} instead of {spec.digests}"
+            )
 
     def run(self, member: int, batch: int) -> NDArray[np.float32]:
         """The scores of one batch by one member."""
@@ -51,19 +53,30 @@ class FactoryPredictor:
         positions = self.batches[batch]
         if hasattr(self._made, "rows"):
             owners = self._made.rows(positions, rows)
-            return None if owners is None else np.asarray(owners, dtype=np.intp)
+            return None if owners is None else self._checked_rows(np.asarray(owners), positions, rows)
         return np.arange(positions.start, positions.stop) if rows == len(positions) else None
 
     def weight_digests(self) -> tuple[str, ...]:
-        """A digest of each member's parameters and buffers."""
-        return tuple(state_digest(model) for model in self.models)
+        """A digest of each member's parameters and buffers, as they were loaded."""
+        return self._digests
+
+    def _checked_rows(self, owners: NDArray[Any], positions: range, rows: int) -> NDArray[np.intp]:
+        inside = owners.shape == (rows,) and bool(((owners >= positions.start) & (owners < positions.stop)).all())
+        if not inside or not np.issubdtype(owners.dtype, np.integer):
+            raise InputError(
+                f"{self._spec.factory}: rows() must give {rows} table positions in {positions.start}.."
+                f"{positions.stop - 1}, or None; it gave {owners.dtype} {owners.shape}"
+            )
+        return owners.astype(np.intp)
 
 
 def _call(name: str, candidates: Candidates) -> Any:
     module, _, attribute = name.partition(":")
     try:
         factory = getattr(import_module(module), attribute)
-    except (ImportError, AttributeError, ValueError) as error:
+        if not callable(factory):
+            raise TypeError(f"{attribute} is not callable")
+    except (ImportError, AttributeError, ValueError, TypeError) as error:
         raise InputError(f"--predictor {name}: {error}; expected module:factory, importable from here") from error
     return factory(candidates.inputs)
 

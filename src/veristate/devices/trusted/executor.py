@@ -3,6 +3,7 @@
 import contextlib
 import os
 import socket
+import string
 import subprocess
 import sys
 import tempfile
@@ -19,6 +20,7 @@ from numpy.typing import NDArray
 from veristate.core import EnvironmentUnusableError, InputError, Verdict, VeristateError
 from veristate.devices.findings import CallFinding, Findings
 from veristate.devices.predictors import Candidates, PredictorSpec
+from veristate.devices.settings import flushes_subnormals, full_float32_products
 from veristate.devices.trusted.channel import Channel, ChannelClosedError
 from veristate.devices.trusted.slots import Slot
 from veristate.devices.watch import LinearCall
@@ -68,7 +70,10 @@ class TrustedExecutor:
         self._slots = [Slot.create() for _ in range(SLOTS)]
         self._sample_bits: str | None = None
         self._log = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the process
+        self._loaded: dict[str, Any] | None = None
+        self._refused: VeristateError | None = None
         ours, theirs = socket.socketpair()
+        self._channel = Channel(ours)
         fds = [theirs.fileno(), *(slot.fd for slot in self._slots)]
         threads = {f"{name}_NUM_THREADS": str(spec.threads) for name in ("OMP", "MKL", "OPENBLAS")}
         self._process = subprocess.Popen(
@@ -80,10 +85,12 @@ class TrustedExecutor:
             stderr=self._log,
         )
         theirs.close()
-        self._channel = Channel(ours)
-        message = {"op": "load", "spec": spec.to_json(), "ids": candidates.ids, "inputs": candidates.inputs}
-        self._send(message | {"ids": list(candidates.ids), "inputs": list(candidates.inputs)})
-        self._loaded: dict[str, Any] | None = None
+        table = {"ids": list(candidates.ids), "inputs": list(candidates.inputs)}
+        try:
+            self._send({"op": "load", "spec": spec.to_json()} | table)
+        except VeristateError:
+            self.close()
+            raise
 
     def __enter__(self) -> "TrustedExecutor":
         return self
@@ -94,13 +101,9 @@ class TrustedExecutor:
         self.close()
 
     def close(self) -> None:
-        """Ends the process."""
+        """Ends the process. Closing again does nothing."""
         self._channel.close()
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            self._process.wait(timeout=5)
-        if self._process.poll() is None:
-            self._process.kill()
-            self._process.wait()
+        self._wait()
         for slot in self._slots:
             slot.close()
         self._slots = []
@@ -110,6 +113,10 @@ class TrustedExecutor:
     def pid(self) -> int:
         """The process's id."""
         return self._process.pid
+
+    def wait_until_loaded(self) -> None:
+        """Returns when the process has loaded the predictor. Raises: what loading raised there."""
+        self._load()
 
     @property
     def settings(self) -> dict[str, str]:
@@ -148,9 +155,13 @@ class TrustedExecutor:
     def checking(self, *, entropy: str = "") -> Iterator["CaptureStream"]:
         """A stream to which captures are given while the suspect device runs. `entropy` (hexadecimal) fixes the signs;
         by default the trusted process draws it and tells it afterwards.
+
+        The pass runs in this process, so this process's switches say which arithmetic is checked. Raises: InputError.
         """
-        self._load()
-        self._ask({"op": "begin", "block": self._block, "entropy": entropy})
+        if len(entropy) % 2 or not set(entropy) <= set(string.hexdigits):
+            raise InputError(f"the entropy of the signs must be hexadecimal, two digits a byte: {entropy!r}")
+        switches = {"flush": flushes_subnormals(), "full_products": full_float32_products()}
+        self._ask({"op": "begin", "block": self._block, "entropy": entropy} | switches)
         stream = CaptureStream(self)
         yield stream
         stream.finish()
@@ -176,10 +187,18 @@ class TrustedExecutor:
 
     def _load(self) -> dict[str, Any]:
         """The answer to the load request, waited for when it is first needed: loading overlaps with our own."""
+        if self._refused is not None:
+            raise self._refused
         if self._loaded is None:
-            self._loaded = self._reply()[0]
-            if self._loaded["candidates"] != self._candidates.digest:
-                raise EnvironmentUnusableError("the trusted process read another table than was sent to it")
+            try:
+                loaded = self._reply()[0]
+                if loaded["candidates"] != self._candidates.digest:
+                    raise EnvironmentUnusableError("the trusted process read another table than was sent to it")
+            except VeristateError as error:
+                # There is one answer to the request: whoever asks again must not wait for a second.
+                self._refused = error
+                raise
+            self._loaded = loaded
         return self._loaded
 
     def _ask(self, message: dict[str, Any]) -> tuple[dict[str, Any], bytearray]:
@@ -213,10 +232,18 @@ class TrustedExecutor:
 
     def _ended(self) -> EnvironmentUnusableError:
         """The error that says how the process ended, with the end of what it wrote."""
-        code = self._process.wait()
+        code = self._wait()
         self._log.seek(0)
         tail = self._log.read().decode(errors="replace").strip().splitlines()[-3:]
-        return EnvironmentUnusableError(f"the trusted process ended (exit {code}): {' / '.join(tail) or 'no message'}")
+        said = " / ".join(tail) or "no message"
+        return EnvironmentUnusableError(f"the trusted process {self.pid} ended (exit {code}): {said}")
+
+    def _wait(self) -> int:
+        """The exit code of the process, which has lost its channel and must end; killed when it does not."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            return self._process.wait(timeout=5)
+        self._process.kill()
+        return self._process.wait()
 
     def _slot(self) -> int:
         """A free slot, waited for: this is what holds the suspect pass back when checks fall behind."""

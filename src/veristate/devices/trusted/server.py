@@ -16,7 +16,7 @@ import numpy as np
 from veristate.core import VeristateError, digest
 from veristate.devices.checking import Capture, Checker
 from veristate.devices.predictors import Candidates, Predictor, PredictorSpec, load_predictor
-from veristate.devices.settings import prepare_process, read_settings
+from veristate.devices.settings import flushes_subnormals, full_float32_products, prepare_process, read_settings
 from veristate.devices.trusted.channel import Channel, ChannelClosedError
 from veristate.devices.trusted.slots import Slot
 from veristate.devices.watch import LinearCall, watch
@@ -38,6 +38,7 @@ class Server:
         self._entropy = b""
         self._findings: list[dict[str, Any]] = []
         self._evidence: list[tuple[dict[str, Any], bytes]] = []
+        self._failure: VeristateError | None = None
 
     def serve(self) -> None:
         """Answers requests until the parent closes the channel."""
@@ -93,12 +94,22 @@ class Server:
         self._channel.send({"bits": bits.hexdigest(), "verdicts": verdicts})
 
     def _begin(self, header: dict[str, Any]) -> None:
-        self._checker = self._new_checker(header["block"])
+        self._checker = self._new_checker(header["block"], flush=header["flush"], full=header["full_products"])
+        self._failure = None
         self._entropy = bytes.fromhex(header["entropy"]) if header["entropy"] else secrets.token_bytes(32)
         self._findings, self._evidence = [], []
         self._channel.send({})
 
     def _check(self, header: dict[str, Any]) -> None:
+        """Every check gives its slot back, whatever becomes of it; `finish` tells the first that failed."""
+        try:
+            if self._failure is None:
+                self._check_slot(header)
+        except VeristateError as error:
+            self._failure = error
+        self._channel.send({"free": header["slot"]})
+
+    def _check_slot(self, header: dict[str, Any]) -> None:
         capture = _capture_from(header, self._slots[header["slot"]])
         # The seed is fixed only now that Y lies here; without the entropy nobody can foresee it.
         seed = hashlib.sha256(self._entropy + len(self._findings).to_bytes(8, "big")).digest()[:16]
@@ -106,8 +117,6 @@ class Server:
         self._findings.append(finding.to_json())
         if finding.rows:
             self._keep(len(self._findings) - 1, capture, list(finding.rows)[:EVIDENCE_ROWS])
-        del capture
-        self._channel.send({"free": header["slot"]})
 
     def _keep(self, finding: int, capture: Capture, rows: list[int]) -> None:
         for name, array in (("X", capture.X[rows]), ("Y", capture.Y[rows])):
@@ -116,6 +125,8 @@ class Server:
             self._evidence.append((entry | {"blob": digest(data)}, data))
 
     def _finish(self, _header: dict[str, Any]) -> None:
+        if self._failure is not None:
+            raise self._failure
         index = [entry | {"size": len(data)} for entry, data in self._evidence]
         message = {"findings": self._findings, "evidence": index, "entropy": self._entropy.hex()}
         self._channel.send(message, b"".join(data for _, data in self._evidence))
@@ -126,12 +137,12 @@ class Server:
             scores = self._predictor.run(member, batch)
             self._channel.send({"member": member, "batch": batch}, array_bytes(scores))
 
-    def _new_checker(self, block: int | None) -> Checker:
-        settings = read_settings(self._spec.device)
+    def _new_checker(self, block: int | None, *, flush: bool = False, full: bool = True) -> Checker:
+        """A checker of calls made under this process's switches or under the other one's."""
         return Checker(
             self._predictor,
-            flush=settings["flush_denormal"] == "true",
-            full_products=settings["float32_matmul_precision"] == "highest",
+            flush=flush or flushes_subnormals(),
+            full_products=full and full_float32_products(),
             block=block,
         )
 

@@ -23,12 +23,11 @@ class Slot:
     def view(self, size: int) -> memoryview:
         """The first `size` bytes, grown to at least that."""
         have = 0 if self._map is None else len(self._map)
-        if have < size:
+        if self._map is None or have < size:
             have = max(size, os.fstat(self.fd).st_size, 1 << 20)
             if os.fstat(self.fd).st_size < have:
                 os.ftruncate(self.fd, have)
             self._map = mmap.mmap(self.fd, have)
-        assert self._map is not None
         return memoryview(self._map)[:size]
 
     def close(self) -> None:

@@ -110,8 +110,10 @@ def _check(result: ScreeningResult) -> Markup:
             ),
             el(
                 "li",
-                "Compare the head of the journal in the store with this one: every entry before it is bound by it. ",
+                "Have every byte of the run's own store read again; the journal's head must be this one, for it binds "
+                "every entry before it. ",
                 copyable(result.journal_head),
+                el("pre", el("code", "veristate fsck --store FOLDER")),
             ),
         ),
     )

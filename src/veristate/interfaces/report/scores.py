@@ -104,25 +104,29 @@ def _edges(ladders: Sequence[Ladder]) -> list[float]:
     return [value for steps in ladders for value, _, _ in _levels(steps)]
 
 
-def _levels(steps: Ladder) -> Iterator[tuple[float, str, int | None]]:
-    """The score levels a rule cuts at, what they are (said once), and the number of scores above when that is the cut."""
+def _levels(steps: Ladder, *, short: bool = False) -> Iterator[tuple[float, str, int | None]]:
+    """The score levels a rule cuts at, what they are (said once), and the scores above when that is the cut."""
     rule = steps.rule
     edge = steps.boundary
     if edge is None or not math.isfinite(edge):
         return
     if rule.kind == "top_k":
-        yield edge, f"{ordinal(steps.cut)} score: {score(edge)}", steps.cut
+        yield edge, f"{ordinal(steps.cut)}{'' if short else ' score'}: {score(edge)}", steps.cut
     elif rule.kind == "threshold":
-        yield edge, f"threshold {rule.threshold}: {count(steps.cut)} at or above", steps.cut
+        said = f"{count(steps.cut)} \u2265 {rule.threshold}"
+        yield edge, said if short else f"threshold {rule.threshold}: {count(steps.cut)} at or above", steps.cut
     elif math.isfinite(threshold(rule)):
         low, high = threshold(rule) - edge, threshold(rule) + edge
-        yield high, f"nearest {count(steps.cut)}: {score(low)} to {score(high)}", None
+        said = f"nearest {count(steps.cut)}"
+        yield high, said if short else f"{said}: {score(low)} to {score(high)}", None
         yield low, "", None
 
 
 def _cuts(ladders: Sequence[Ladder], n: int, x: svg.Scale, y: svg.Scale, right: float) -> Markup:
     """Lines at the levels, and their texts at the right end, above the lines they belong to."""
-    levels = sorted((level for steps in ladders for level in _levels(steps)), key=lambda level: -level[0])
+    levels = sorted(
+        (level for steps in ladders for level in _levels(steps, short=right < 500)), key=lambda level: -level[0]
+    )
     lines: list[Child] = []
     bundles: list[list[tuple[float, str]]] = []
     for value, text, cut in levels:
