@@ -41,6 +41,13 @@ def test_what_json_can_not_hold_is_refused_by_type():
         plain(b"x")
 
 
+@pytest.mark.parametrize("value", [2**53, -(2**53), "\ud800"])
+def test_what_rfc_8785_has_no_bytes_for_is_refused(value):
+    """Integers that another reader would round, and half a surrogate pair."""
+    with pytest.raises(InputError, match="can't hold this value"):
+        canonical_bytes({"a": value})
+
+
 @given(st.floats(allow_nan=False, allow_infinity=False))
 def test_a_decimal_string_reads_back_bit_for_bit(number):
     """The shortest text that is still exactly the number, the sign of zero included."""

@@ -230,6 +230,15 @@ def test_the_gateways_tables_are_derived_again(ledger, case, raw, table, harm):
     assert all(table in finding.detail for finding in found)
 
 
+@pytest.mark.parametrize("table", ["requests", "views", "certificates", "commitments"])
+def test_a_row_that_no_entry_speaks_of_is_reported(ledger, case, raw, table):
+    """A row put into a table of the gateway past our code, where the journal says nothing, is reported."""
+    case.prepare(ledger)
+    note = ledger.append("note.made", {})
+    raw(f"insert into {table} values (?, 'r9', ?)", note.seq, case.view.digest)
+    assert [(f.kind, f.seq, f.detail.split()[0]) for f in ledger.verify()] == [(FindingKind.GATEWAY, note.seq, table)]
+
+
 def test_a_forged_second_commitment_is_reported(ledger, case, raw):
     """When the commitment's row was removed and another action committed, verify names the second one."""
     case.propose(ledger)

@@ -53,5 +53,11 @@ def plain(value: Any) -> Any:
 
 
 def canonical_bytes(value: Any) -> bytes:
-    """The RFC 8785 bytes of `value`: the same for equal values whatever the order of their keys."""
-    return rfc8785.dumps(plain(value))
+    """The RFC 8785 bytes of `value`: the same for equal values whatever the order of their keys.
+
+    Raises: InputError as `plain` does, and for integers beyond 2^53 and text that is no Unicode.
+    """
+    try:
+        return rfc8785.dumps(plain(value))
+    except ValueError as error:
+        raise InputError(f"a record can't hold this value: {error}") from error

@@ -102,7 +102,7 @@ class LinearArithmetic:
         """Whether healthy arithmetic may exceed the largest finite value when sum |x||w| + |b| is `products`."""
         growth = 1 + self.growth_minus_one_upper(terms)
         formats = (self.accumulate, self.storage, self.intermediate or self.storage)
-        return products * growth * (1 + self.storage.u) >= min(f.largest for f in formats)
+        return products >= min(f.largest for f in formats) / (growth * (1 + self.storage.u))
 
 
 def fp32_arithmetic(*, bias: bool, flush: bool) -> LinearArithmetic:

@@ -208,11 +208,11 @@ def _judge(
 
 def _impossible_values(call: Operands, arithmetic: LinearArithmetic) -> BoolArray:
     """[M, N]: NaN or infinite outputs that finite operands give only by overflow, where overflow is not possible."""
-    rows_ok = np.isfinite(call.X).all(axis=1)
-    columns_ok = np.isfinite(call.W).all(axis=1)
+    rows_ok = np.isfinite(call.X).all(axis=1, keepdims=True)
+    columns_ok: BoolArray = np.asarray(np.isfinite(call.W).all(axis=1))
     if call.b is not None:
         columns_ok &= np.isfinite(call.b)
-    bad: BoolArray = np.array(~np.isfinite(call.Y) & rows_ok[:, None] & columns_ok, dtype=np.bool_)
+    bad: BoolArray = np.array(~np.isfinite(call.Y) & rows_ok & columns_ok, dtype=np.bool_)
     # What is left is finite: a row or column with a marked output has no other operand.
     rows, columns = np.flatnonzero(bad.any(axis=1)), np.flatnonzero(bad.any(axis=0))
     products = np.abs(call.X[rows]) @ np.abs(call.W[columns]).T

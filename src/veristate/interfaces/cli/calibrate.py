@@ -11,6 +11,8 @@ from veristate.interfaces.cli.screen import Dtype
 
 def command(
     candidates: Annotated[Path | None, typer.Argument(help="Table of candidates (CSV), as for screen.")] = None,
+    predictor: Annotated[list[str] | None, typer.Option(help="As for screen.")] = None,
+    sha256: Annotated[list[str] | None, typer.Option(help="Digest of each checkpoint, in order.")] = None,
     dtype: Annotated[Dtype, typer.Option(help="Number format.")] = "fp32",
     batch: Annotated[int, typer.Option(help="Candidates per batch.")] = 64,
     calibration_temperature: Annotated[float, typer.Option(help="T of sigmoid(logit(p)/T) per member.")] = 1.0,
@@ -25,7 +27,13 @@ def command(
     from veristate.screening import calibrate as run_series
 
     options = ScreeningOptions(
-        table=candidates, dtype=dtype, batch=batch, temperature=calibration_temperature, store=store
+        table=candidates,
+        predictor=tuple(predictor or ("herg",)),
+        digests=tuple(sha256 or ()),
+        dtype=dtype,
+        batch=batch,
+        temperature=calibration_temperature,
+        store=store,
     )
     faults = tuple(fault or ("case1", "case2"))
     seeds = range(first_seed, first_seed + sources)

@@ -22,8 +22,8 @@ def summary_lines(result: ScreeningResult) -> list[str]:
 
 
 def exit_code(result: ScreeningResult) -> int:
-    """0 when the decision stands committed; 4 when the gateway refused; 3 when nothing is certified and a fault is proven,
-    5 when nothing is certified and none is.
+    """0 when the decision stands committed; 4 when the gateway refused; when nothing is certified 3 or 5, with a proven
+    fault or without.
     """
     if result.committed or (result.committed_earlier and set(result.story.refused) == {"already committed"}):
         return 0

@@ -93,7 +93,7 @@ def _times(worst: str) -> str:
         return "no number"
     if math.isinf(value):
         return "\u00d7 \u221e"
-    return f"\u00d7 {value:,.0f}" if 100 <= value < 1e6 else f"\u00d7 {value:.2g}"
+    return f"\u00d7 {value:,.0f}" if 100 <= value < 1e6 else f"\u00d7 {value:.2g}".replace("e+", "e")
 
 
 def _strips(result: ScreeningResult) -> Markup:

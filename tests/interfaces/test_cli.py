@@ -1,0 +1,148 @@
+"""The command: its output, its files and its exit codes."""
+
+import csv
+import json
+import random
+import sqlite3
+import sys
+from pathlib import Path
+
+import pytest
+
+from veristate.interfaces.cli import main
+
+TINY = Path(__file__).parents[1] / "screening"
+
+
+@pytest.fixture
+def table(tmp_path):
+    """70 candidates for the small predictor of the screening tests."""
+    rng = random.Random(11)
+    lines = [f"c{i:02},compound {i}," + " ".join(f"{rng.gauss(0, 1):.3f}" for _ in range(3)) for i in range(70)]
+    path = tmp_path / "candidates.csv"
+    path.write_text("id,name,smiles\n" + "\n".join(lines) + "\n")
+    return path
+
+
+@pytest.fixture
+def veristate(monkeypatch, capsys, tmp_path):
+    """A function that runs the command here: (exit code, stdout, stderr)."""
+    monkeypatch.syspath_prepend(str(TINY))
+    monkeypatch.setenv("PYTHONPATH", str(TINY))
+    monkeypatch.chdir(tmp_path)
+
+    def run(*arguments):
+        monkeypatch.setattr(sys, "argv", ["veristate", *map(str, arguments)])
+        with pytest.raises(SystemExit) as stopped:
+            main()
+        out, err = capsys.readouterr()
+        return stopped.value.code or 0, out, err
+
+    return run
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (["--top", "0"], 2, "--top 0"),
+        (["--top", "71"], 2, "--top 71"),
+        (["--threshold", "2"], 2, "--threshold 2"),
+        (["--inject", "gamma-rays"], 2, "--inject gamma-rays: known are case1"),
+        (["--inject", "replay:none.jsonl"], 2, "none.jsonl"),
+        (["--agent", "nobody"], 2, "nobody"),
+        (["--predictor", "tiny:absent"], 2, "tiny:absent"),
+        (["--dtype", "fp8"], 2, "fp8"),
+        (["--no-such-option"], 2, "--no-such-option"),
+        (["--device", "cuda"], 6, "cuda"),
+        (["--store", "/proc/none"], 6, "/proc/none"),
+        (["--out", "/proc/none"], 6, "/proc/none"),
+    ],
+)
+def test_bad_input_names_the_option_and_writes_nothing(veristate, table, tmp_path, arguments, code, message):
+    """One line on stderr, the exit code of its kind, no result on stdout."""
+    if "--predictor" not in arguments:
+        arguments = ["--predictor", "tiny:make", *arguments]
+    found, out, err = veristate("screen", table, *arguments)
+    assert found == code
+    assert message in err
+    assert "COMMITTED" not in out
+    assert not (tmp_path / "selected.csv").exists()
+
+
+def test_json_is_one_object_with_the_committed_decision(veristate, table):
+    """Nothing else is on stdout, and the lists are those of a plain sort over the written scores."""
+    code, out, _ = veristate("screen", table, "--predictor", "tiny:make", "--json", "--out", "o", "--inject", "case2")
+    found = json.loads(out)
+    assert code == 0
+    assert found["committed"] is True
+    with Path("o/triage.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    ranked = sorted(rows, key=lambda row: (-float(row["score"]), row["id"]))
+    assert found["selected"] == sorted(row["id"] for row in ranked[:14])
+    assert found["tested"] == sorted(row["id"] for row in rows if float(row["score"]) >= 0.5)
+    assert {row["id"] for row in rows if row["decision"] == "test"} == set(found["tested"])
+    with Path("o/selected.csv").open(newline="") as file:
+        assert [row["id"] for row in csv.DictReader(file)] == [row["id"] for row in ranked[:14]]
+    assert json.loads(Path("o/certificate.json").read_text())["digest"] == found["certificate"]
+
+
+def test_a_simulated_fault_is_said_first_and_the_story_is_told(veristate, table):
+    """The first line says that the fault is simulated; the rest what it would have changed and what was committed."""
+    options = ["--inject", "case2", "--seed", "1", "--compare", "--recovery", "restore", "--report", "r/report.html"]
+    code, out, _ = veristate("screen", table, "--predictor", "tiny:make", *options)
+    assert code == 0
+    assert out.startswith("SIMULATED FAULT case2, seed 1")
+    assert "values were wrong" in out
+    assert "COMMITTED for request-" in out
+    assert "Wrote r/report.html" in out
+    assert Path("r/report.html").read_text().startswith("<!DOCTYPE html>")
+
+
+@pytest.mark.parametrize(("fault", "code"), [(["--inject", "case2"], 3), ([], 5)])
+def test_nothing_certified_is_exit_3_with_a_proven_fault_and_5_without(veristate, table, fault, code):
+    """A budget below the work commits nothing; no output file is written."""
+    options = ["--budget", "1", "--out", "o", *fault]
+    found, out, _ = veristate("screen", table, "--predictor", "tiny:make", *options)
+    assert found == code
+    assert "NOTHING COMMITTED" in out
+    assert list(Path("o").iterdir()) == []
+
+
+def test_a_refused_action_is_exit_4_and_asking_again_is_exit_0(veristate, table):
+    """The gateway's reasons are shown; a request that was committed before is not an error."""
+    code, out, _ = veristate("screen", table, "--predictor", "tiny:make", "--agent", "tiny:greedy")
+    assert code == 4
+    assert "NOT COMMITTED: the gateway refused the agent's action (decision deviates)" in out
+    assert veristate("screen", table, "--predictor", "tiny:make")[0] == 0
+    code, out, _ = veristate("screen", table, "--predictor", "tiny:make")
+    assert code == 0
+    assert "ALREADY COMMITTED" in out
+
+
+def test_fsck_tells_a_whole_store_from_a_changed_one(veristate, table):
+    """Exit 0, then, with one byte of the journal changed, exit 3 and where."""
+    assert veristate("screen", table, "--predictor", "tiny:make")[0] == 0
+    assert veristate("fsck")[0] == 0
+    with sqlite3.connect(".veristate/ledger.sqlite") as database:
+        change = "update journal set body = cast(replace(cast(body as text), 'full', 'fuli') as blob) where seq = 2"
+        assert database.execute(change).rowcount == 1
+    code, out, _ = veristate("fsck")
+    assert code == 3
+    assert "entry 2" in out
+    assert veristate("fsck", "--store", "elsewhere")[0] == 2
+
+
+def test_calibrate_sets_the_epsilon_that_r1m_uses(veristate, table):
+    """It is kept in the store for this very contract; another contract has none."""
+    code, out, _ = veristate("screen", table, "--predictor", "herg", "--policy", "r1m", "--smiles-column", "name")
+    assert code == 2
+    code, out, err = veristate("calibrate", table, "--predictor", "tiny:make", "--sources", "2", "--json")
+    assert code == 0, err
+    found = json.loads(out)
+    assert found["epsilon"] == 2 * max(source["residual"] for source in found["sources"])
+    assert len(found["sources"]) == 4
+    code, out, err = veristate("screen", table, "--predictor", "tiny:make", "--policy", "r1m", "--json")
+    assert code == 0, err
+    code, _, err = veristate("screen", table, "--predictor", "tiny:make", "--policy", "r1m", "--batch", "32")
+    assert code == 2
+    assert "veristate calibrate" in err

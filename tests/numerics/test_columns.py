@@ -1,0 +1,107 @@
+"""Columns that the flagged rows don't explain: a fault too thin for any row is not lost."""
+
+import numpy as np
+import pytest
+
+from veristate.numerics import Operands, check_linear, fp32_arithmetic, unexplained_columns
+
+from . import honest
+
+M, K, N, BLOCK = 70, 8, 40, 32
+ARITHMETIC = fp32_arithmetic(bias=True, flush=False)
+
+
+def healthy():
+    """An honest call: X, W, b, Y."""
+    X, W, b = honest.operands("normal", (M, K, N), 31, narrowed=False)
+    return X, W, b, honest.FP32_STYLES["lanes"].compute(X, W, b, np.random.default_rng(0))
+
+
+def judged(Y, block, seed, explained=None):
+    """The check of the healthy operands with outputs Y, and its unexplained columns."""
+    X, W, b, _ = healthy()
+    call = Operands.of(X, W, b, Y)
+    check = check_linear(call, ARITHMETIC, block=block, seed=seed)
+    rows = check.flagged_rows if explained is None else explained
+    return check, unexplained_columns(call, ARITHMETIC, check, rows)
+
+
+def thin_fault(Y, rows, column, seed):
+    """Y with a column fault spread evenly, aligned with the column signs, below every row's bound."""
+    X, W, b, _ = healthy()
+    clean = check_linear(Operands.of(X, W, b, Y), ARITHMETIC, block=BLOCK, seed=seed)
+    signs = np.ones(M) if seed is None else np.sign(np.ones(M))
+    if seed is not None:
+        from veristate.numerics import draw_signs
+
+        signs = draw_signs(M, seed, "column")
+    wrong = Y.copy()
+    wrong[rows, column] += 0.5 * clean.rows.bound[rows, column // BLOCK] * signs[rows]
+    return wrong
+
+
+@pytest.mark.parametrize("seed", [None, b"drawn"])
+def test_a_fault_too_thin_for_any_row_is_left_unexplained_in_its_block(seed):
+    """A column fault below every row's bound flags no row, and its column is reported, in its block of rows only."""
+    *_, Y = healthy()
+    wrong = thin_fault(Y, slice(32, 64), 7, seed)
+    check, left = judged(wrong, BLOCK, seed)
+    assert not check.rows.flag.any()
+    assert np.argwhere(check.columns.flag).tolist() == [[1, 7]]
+    assert np.argwhere(left).tolist() == [[1, 7]]
+
+
+@pytest.mark.parametrize("seed", [None, b"drawn"])
+@pytest.mark.parametrize("block", [None, BLOCK])
+def test_columns_that_flagged_rows_explain_are_not_reported(block, seed):
+    """Large errors in two rows flag rows and columns; without those rows no column is left."""
+    *_, Y = healthy()
+    Y[3, 5], Y[50, 5], Y[50, 39] = Y[3, 5] + 10, Y[50, 5] - 7, np.nan
+    check, left = judged(Y, block, seed)
+    assert np.flatnonzero(check.flagged_rows).tolist() == [3, 50]
+    assert set(np.argwhere(check.columns.flag)[:, 1].tolist()) == {5, 39}
+    assert not left.any()
+
+
+@pytest.mark.parametrize("seed", [None, b"drawn"])
+def test_a_thin_fault_beside_a_flagged_row_is_still_reported(seed):
+    """After a loud row is taken out, the quiet column fault of another block, and of the same block, remains."""
+    *_, Y = healthy()
+    wrong = thin_fault(thin_fault(Y, slice(0, 32), 9, seed), slice(64, 70), 9, seed)
+    wrong[40, 9] += 100
+    check, left = judged(wrong, BLOCK, seed)
+    assert np.flatnonzero(check.flagged_rows).tolist() == [40]
+    assert check.columns.flag[1, 9]
+    assert not left[1].any()
+    assert left[0, 9]
+    wrong = thin_fault(Y, slice(32, 64), 9, seed)
+    wrong[40, 9] += 100
+    assert np.argwhere(judged(wrong, BLOCK, seed)[1]).tolist() == [[1, 9]]
+
+
+def test_rows_that_are_not_explained_keep_their_columns():
+    """Explaining another row leaves a column reported; explaining all rows leaves nothing to report."""
+    *_, Y = healthy()
+    Y[3, 5] += 10
+    others = np.arange(M) != 3
+    assert np.argwhere(judged(Y, BLOCK, b"s", others)[1]).tolist() == [[0, 5]]
+    assert not judged(Y, BLOCK, b"s", np.ones(M, dtype=bool))[1].any()
+    assert np.argwhere(judged(Y, BLOCK, b"s", np.zeros(M, dtype=bool))[1]).tolist() == [[0, 5]]
+
+
+def test_a_nan_that_no_explained_row_holds_is_reported():
+    """A NaN output stays reported until its own row is explained."""
+    *_, Y = healthy()
+    Y[69, 20] = np.nan
+    assert np.argwhere(judged(Y, BLOCK, None, np.arange(M) == 68)[1]).tolist() == [[2, 20]]
+    assert not judged(Y, BLOCK, None, np.arange(M) == 69)[1].any()
+
+
+def test_a_healthy_call_has_no_unexplained_column():
+    """Without a flagged column nothing is reported, for empty calls too."""
+    *_, Y = healthy()
+    assert not judged(Y, BLOCK, b"s")[1].any()
+    empty = Operands.of(np.ones((0, 2)), np.ones((3, 2)), None, np.ones((0, 3)))
+    arithmetic = fp32_arithmetic(bias=False, flush=False)
+    check = check_linear(empty, arithmetic, block=4)
+    assert unexplained_columns(empty, arithmetic, check, np.zeros(0, dtype=bool)).shape == (0, 3)

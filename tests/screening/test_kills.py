@@ -1,0 +1,101 @@
+"""A run that is killed (kill -9) at any step: the same command goes on, and never commits twice."""
+
+import os
+import subprocess
+import sys
+import time
+import uuid
+from pathlib import Path
+
+import psutil
+import pytest
+
+from veristate.core import RefusedError
+from veristate.ledger import Ledger
+from veristate.screening.home import open_home
+from veristate.store import Store
+
+KILLED = Path(__file__).with_name("killed.py")
+# The transactions of one run in this order: contract, request, started, qualified, pass, fault, checkpoint, view,
+# findings, requalified, recomputation, certificate, view, restored, action.
+TRANSACTIONS = 15
+
+
+def run(table, home, *, step=0, when="after"):
+    """The exit code of the command, killed at a transaction unless the step is 0, with no process of its left."""
+    mark = uuid.uuid4().hex
+    command = [sys.executable, "-W", "ignore", str(KILLED), str(step), when, "screen", str(table), "--json"]
+    options = ["--predictor", "tiny:make", "--inject", "case2", "--seed", "3", "--recovery", "restore"]
+    environment = os.environ | {"VERISTATE_TEST_MARK": mark}
+    done = subprocess.run([*command, *options, "--store", str(home)], capture_output=True, env=environment, check=False)
+    if step:
+        assert done.returncode == -9, done.stderr.decode()
+    assert_nothing_left(mark)
+    return done
+
+
+def assert_nothing_left(mark):
+    """No process that inherited the mark outlives its parent by more than a few seconds."""
+    deadline = time.monotonic() + 20
+    while True:
+        left = [p for p in psutil.process_iter() if _marked(p, mark)]
+        if not left:
+            return
+        assert time.monotonic() < deadline, f"left behind: {left}"
+        time.sleep(0.1)
+
+
+def _marked(process, mark):
+    try:
+        return process.environ().get("VERISTATE_TEST_MARK") == mark and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.Error:
+        return False
+
+
+def assert_whole(home):
+    """Journal and store are what was written: orphans may be there, nothing dangles."""
+    with Ledger.open(home / "ledger.sqlite") as ledger:
+        ledger.require()
+        entries = [(entry.kind, entry.content) for entry in ledger.entries()]
+    assert [found for found in Store.open(home / "objects").fsck() if not found.harmless] == []
+    return entries
+
+
+def kill_at(table, home, steps):
+    """Kills one run after another in the same home, then lets one end; the number of commitments."""
+    for step, when in steps:
+        run(table, home, step=step, when=when)
+        assert_whole(home)
+    done = run(table, home)
+    assert done.returncode == 0, done.stderr.decode()
+    entries = assert_whole(home)
+    return sum(kind == "action.committed" for kind, _ in entries)
+
+
+def test_runs_killed_on_the_way_are_followed_by_one_commitment(table, tmp_path):
+    """Killed with the request opened, the pass kept, the view released, the certificate issued, the action proposed."""
+    steps = [(2, "after"), (5, "before"), (8, "after"), (12, "after"), (TRANSACTIONS, "before")]
+    assert kill_at(table, tmp_path / "home", steps) == 1
+
+
+def test_a_run_killed_just_after_it_committed_is_not_committed_again(table, tmp_path):
+    """The commitment was on the disk: the same command finds it and says so."""
+    home = tmp_path / "home"
+    run(table, home, step=TRANSACTIONS)
+    assert [kind for kind, _ in assert_whole(home)][-1] == "action.committed"
+    assert kill_at(table, home, []) == 1
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_every_transaction_survives_a_kill(table, tmp_path, when):
+    """Each transaction of a run is killed in its last moment and just after, in a home of its own."""
+    for step in range(1, TRANSACTIONS + 1):
+        assert kill_at(table, tmp_path / f"home-{step}", [(step, when)]) == 1
+
+
+def test_two_runs_at_once_on_one_store_are_refused(screen, tmp_path):
+    """The second one is told which process is in it, before it computes anything."""
+    with open_home(tmp_path / "home", lambda: "now"), pytest.raises(RefusedError, match=f"process {os.getpid()}"):
+        screen()
