@@ -49,7 +49,7 @@ def test_a_product_beside_the_layers_is_named(product: str, name: str) -> None:
 
 
 def test_attention_is_not_covered_by_its_layer() -> None:
-    """torch's attention uses its projections' weights without calling them: none of it is watched."""
+    """Torch's attention uses its projections' weights without calling them: counted, but none of it is watched."""
     net = nn.MultiheadAttention(4, 2, batch_first=True)
     X = torch.ones(1, 6, 4)
 
@@ -64,6 +64,15 @@ def test_attention_is_not_covered_by_its_layer() -> None:
     found = coverage_of(Wrapped(), X)
     projections, heads = 6 * 4 * 4 * 4, 2 * (6 * 6 * 2) * 2
     assert (found.watched, found.total, found.share) == (0, projections + heads, 0.0)
+
+
+def test_a_transformer_layer_is_not_fused_away() -> None:
+    """The two layers behind the attention are watched: the fused path that would hide them is switched off."""
+    net = nn.TransformerEncoderLayer(4, 2, dim_feedforward=16, batch_first=True)
+    found = coverage_of(net, torch.ones(1, 6, 4))
+    assert (found.layers, found.watched) == (("linear1", "linear2"), 2 * 6 * 4 * 16)
+    assert found.total == found.watched + 6 * 4 * 4 * 4
+    assert dict(found.unwatched)["scaled_dot_product_attention"] == 1
 
 
 def test_a_model_of_layers_alone_is_covered() -> None:

@@ -115,7 +115,7 @@ def test_every_digest_is_compared_before_any_file_is_opened(tmp_path: Path) -> N
     trap.write_bytes(pickle.dumps(Trap(marker)))
     other.write_bytes(b"something else")
     spec = herg_spec(members=(str(trap), str(other)), digests=(digest(trap.read_bytes()), "1" * 64))
-    with pytest.raises(InputError, match="other.pt has sha256"):
+    with pytest.raises(InputError, match=r"other\.pt has sha256"):
         load_predictor(spec, Candidates(ids=("a",), inputs=("C",)))
     assert not marker.exists()
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from veristate.numerics import Operands, check_linear, fp32_arithmetic, unexplained_columns
+from veristate.numerics import Operands, check_linear, draw_signs, fp32_arithmetic, unexplained_columns
 
 from . import honest
 
@@ -30,11 +30,7 @@ def thin_fault(Y, rows, column, seed):
     """Y with a column fault spread evenly, aligned with the column signs, below every row's bound."""
     X, W, b, _ = healthy()
     clean = check_linear(Operands.of(X, W, b, Y), ARITHMETIC, block=BLOCK, seed=seed)
-    signs = np.ones(M) if seed is None else np.sign(np.ones(M))
-    if seed is not None:
-        from veristate.numerics import draw_signs
-
-        signs = draw_signs(M, seed, "column")
+    signs = np.ones(M) if seed is None else draw_signs(M, seed, "column")
     wrong = Y.copy()
     wrong[rows, column] += 0.5 * clean.rows.bound[rows, column // BLOCK] * signs[rows]
     return wrong

@@ -13,6 +13,7 @@ from veristate.numerics import (
     check_linear,
     fp32_arithmetic,
     fp64_arithmetic,
+    round_to_bf16,
 )
 
 from . import honest
@@ -138,36 +139,33 @@ def test_a_finite_output_of_a_bad_row_is_not_a_pass(finite):
 @pytest.mark.parametrize("name", ARITHMETICS)
 def test_overflow_that_healthy_arithmetic_could_give_is_not_judged(name, value):
     """Operands of 3e38 with alternating signs may pass infinity on the way, though their sum is small."""
-    X, W, b, Y = healthy(name)
-    X[6, :4] = np.array([3e38, -3e38, 3e38, -3e38])
-    X = honest.bf16(X) if name == "bf16" else X
-    Y[6] = honest.FP32_STYLES["sequential"].compute(X[6:7] * np.float32(2**-10), W, b, np.random.default_rng(0))[0]
-    Y[6] *= 2**10
+    X, W, b, _ = healthy(name)
     W[:, :4] = 1
-    Y = honest.FP32_STYLES["random"].compute(np.where(np.arange(M)[:, None] == 6, 0, X), W, b, np.random.default_rng(0))
-    Y = honest.bf16(Y) if name == "bf16" else Y.astype(np.float32)
+    calm = X * (np.arange(M) != 6)[:, None]
+    Y = honest.FP32_STYLES["random"].compute(calm, W, b, np.random.default_rng(0))
+    Y = honest.bf16(Y) if name == "bf16" else Y
+    X[6, :4] = honest.bf16([3e38, -3e38, 3e38, -3e38])
     Y[6] = value
     call = Operands.of(X, W, b, Y)
     for check in checks(call, ARITHMETICS[name], BLOCK):
         assert np.array_equal(answers(check.rows), expected((M, 3), [6], "I"))
         assert np.array_equal(answers(check.columns), expected((3, N), [1], "I"))
         assert check.verdict() is INAPPLICABLE
-    Y[6], Y[7, 2] = value, value
+    Y[7, 2] = value
     for check in checks(Operands.of(X, W, b, Y), ARITHMETICS[name], BLOCK):
         assert np.argwhere(check.rows.flag).tolist() == [[7, 0]]
         assert np.argwhere(check.columns.flag).tolist() == [[1, 2]]
 
 
 def test_bf16_ends_before_float32_does():
-    """A product between the largest bfloat16 and the largest float32 becomes infinite honestly in bf16 only."""
-    X = np.array([[1.0]], dtype=np.float32)
-    W = np.array([[3.3961775e38]])  # float32 holds it; rounding to bfloat16 gives infinity
-    Y = np.array([[np.inf]])
-    assert np.isinf(honest.narrow(W, honest.B16) * 2.0**0 > 3.3896e38).item() is False
-    call = Operands.of(X, W, None, Y)
+    """A sum half a unit above the largest bfloat16 is stored as infinity honestly, but in float32 only by a fault."""
+    top, half = 2.0**128 - 2.0**120, 2.0**119
+    assert round_to_bf16(np.array([top + half], dtype=np.float32))[0] == np.inf
+    call = Operands.of(np.ones((1, 2)), np.array([[top, half]]), None, np.array([[np.inf]]))
     assert check_elements(call, bf16_arithmetic(bias=False)).verdict() is INAPPLICABLE
-    half = Operands.of(X, W / 2, None, Y)
-    assert check_elements(half, bf16_arithmetic(bias=False)).verdict() is FLAG
+    assert check_elements(call, fp32_arithmetic(bias=False, flush=False)).verdict() is FLAG
+    less = Operands.of(call.X / 2, call.W, None, call.Y)
+    assert check_elements(less, bf16_arithmetic(bias=False)).verdict() is FLAG
 
 
 def test_float64_sums_that_leave_float64_are_not_judged():

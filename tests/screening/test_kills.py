@@ -16,9 +16,9 @@ from veristate.screening.home import open_home
 from veristate.store import Store
 
 KILLED = Path(__file__).with_name("killed.py")
-# The transactions of one run in this order: contract, request, started, qualified, pass, fault, checkpoint, view,
+# The transactions of one run in this order: schema, contract, request, started, qualified, pass, fault, checkpoint, view,
 # findings, requalified, recomputation, certificate, view, restored, action.
-TRANSACTIONS = 15
+TRANSACTIONS = 16
 
 
 def run(table, home, *, step=0, when="after"):

@@ -14,7 +14,7 @@ from torch.utils.hooks import RemovableHandle
 from veristate.devices.predictors import Predictor
 from veristate.devices.watch import LinearCall, linear_layers, watch
 
-# Views move no numbers.
+# Views and copies compute nothing.
 _SILENT = (
     "view",
     "_unsafe_view",
@@ -31,6 +31,11 @@ _SILENT = (
     "permute",
     "chunk",
     "split",
+    "numpy_T",
+    "resolve_conj",
+    "resolve_neg",
+    "to",
+    "_to_copy",
 )
 
 
@@ -38,6 +43,8 @@ _SILENT = (
 class Coverage:
     """`watched` and `total` count multiply-adds of one batch through every member; `unwatched` names the operations
     that no check sees, with their number of calls: their errors show only where a later watched layer would notice.
+    `total` holds what torch's counter knows, products and convolutions; fused attention and recurrent layers stand in
+    `unwatched` alone.
     """
 
     watched: int

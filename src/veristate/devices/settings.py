@@ -24,6 +24,8 @@ def prepare_process(device: str, threads: int) -> None:
         raise InputError(f"--device {device}: torch knows no such device; use cpu or cuda") from error
     torch.set_num_threads(threads)
     torch.set_float32_matmul_precision("highest")
+    # The fused transformer layer would compute its linear layers where no watch sees them and no counter counts them.
+    torch.backends.mha.set_fastpath_enabled(False)
     if wanted.type == "cuda":
         if not torch.cuda.is_available():
             raise EnvironmentUnusableError(f"--device {device}: torch sees no CUDA device here; use cpu")

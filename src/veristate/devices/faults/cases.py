@@ -17,7 +17,6 @@ from veristate.devices.faults.model import Patch, Site, in_float32
 
 LARGE = 512
 ROW_STRIDE = 16
-LONG_RUN = 3
 
 
 @dataclass(slots=True)
@@ -37,15 +36,11 @@ class SequenceFault:
     rows: tuple[int, int] = (8, 16)
     large_share: float = 0.6
     state: int = 0
-    last: int = -1
-    repeats: int = 0
 
     def patch(self, site: Site, Y: NDArray[np.float32], rng: np.random.Generator) -> Patch | None:
         """The patch of this call; steps the state."""
         state, M = self.state, site.shape[0]
-        self.repeats = self.repeats + 1 if self.last == M else 0
-        self.last = M
-        self.state = (state + _weight(M, self.repeats)) % 4
+        self.state = (state + _weight(M)) % 4
         if not M or not self._fires(state, M, rng):
             return None
         rows = _spread_rows(M, int(rng.integers(self.rows[0], self.rows[1] + 1)), int(rng.integers(M)), state)
@@ -68,11 +63,11 @@ def case2() -> SequenceFault:
     return SequenceFault(short_calls=True, magnitude=(1e-3, 8.0))
 
 
-def _weight(M: int, repeats: int) -> int:
-    """The counter's step for a call of M rows: 1 or 2, as in E.3; 1 for more than three calls of one row count in a
-    row, so that a model whose calls are all alike visits every state too.
+def _weight(M: int) -> int:
+    """The counter's step for a call of M rows: 1 or 2, as in E.3. Always 1 for short calls, so that a model that has no
+    others visits every state.
     """
-    return 2 if M.bit_length() % 2 and repeats < LONG_RUN else 1
+    return 2 if M >= LARGE and M.bit_length() % 2 else 1
 
 
 def _spread_rows(M: int, count: int, start: int, state: int) -> NDArray[np.intp]:

@@ -1,0 +1,187 @@
+"""Bugs that were reported in public, rebuilt on small arrays, each with the verdict it must get.
+
+The issue behind each test is named in its docstring (repository and number).
+"""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from veristate.core import Verdict
+from veristate.numerics import (
+    BF16,
+    FP16,
+    LinearArithmetic,
+    Operands,
+    bf16_arithmetic,
+    check_elements,
+    check_linear,
+    fp32_arithmetic,
+)
+
+from . import honest
+
+BF16_LAYER = bf16_arithmetic(bias=False)
+FP32_LAYER = fp32_arithmetic(bias=False, flush=False)
+SPLIT_K = replace(BF16_LAYER, intermediate=BF16, nodes=7)
+PASS, FLAG, INAPPLICABLE = Verdict.PASS, Verdict.FLAG, Verdict.INAPPLICABLE
+
+
+def verdicts(X, W, b, Y, arithmetic):
+    """The verdicts of elements, whole sums and signed blocks of 32."""
+    call = Operands.of(X, W, b, Y)
+    return {
+        check_elements(call, arithmetic).verdict(),
+        check_linear(call, arithmetic).verdict(),
+        check_linear(call, arithmetic, block=32, seed=b"after Y").verdict(),
+    }
+
+
+def test_accumulation_in_bf16_stalls_at_256():
+    """pytorch#83863, #95125: 1024 ones add up to 256 in bfloat16. FLAG, unless that was declared."""
+    X, W = np.ones((2, 1024)), np.ones((3, 1024))
+    Y = honest.OTHER_STYLES["bf16 accumulation"].compute(X, W, None, np.random.default_rng(0))
+    assert (Y == 256).all()
+    assert verdicts(X, W, None, Y, BF16_LAYER) == {FLAG}
+    assert verdicts(X, W, None, np.full((2, 3), 1024.0), BF16_LAYER) == {PASS}
+    assert verdicts(X, W, None, Y, replace(BF16_LAYER, accumulate=BF16)) == {PASS}
+
+
+def cancelling_halves():
+    """Operands whose two halves give large partial sums that nearly cancel."""
+    rng = np.random.default_rng(1)
+    half, weights = rng.uniform(1, 2, (6, 64)), rng.uniform(1, 2, (8, 64))
+    X = np.concatenate([half, -half + rng.normal(size=half.shape) * 2.0**-5], axis=1)
+    return honest.bf16(X), honest.bf16(np.concatenate([weights, weights], axis=1))
+
+
+def test_partial_sums_rounded_to_bf16_are_a_fault_unless_declared():
+    """modular#7165, TransformerEngine#3440, pytorch#111457: split-K in bf16, wrong where partial sums cancel.
+
+    FLAG under the strict contract, PASS under one that names the roundings, and the strict result passes both.
+    """
+    X, W = cancelling_halves()
+    style = replace(honest.OTHER_STYLES["split-K in bf16"], splits=4, bias="fused")
+    Y = style.compute(X, W, None, np.random.default_rng(0))
+    strict = replace(style, splits=1).compute(X, W, None, np.random.default_rng(0))
+    assert np.abs(Y - strict).max() > 0.1 * np.abs(strict).mean()
+    assert verdicts(X, W, None, Y, BF16_LAYER) == {FLAG}
+    assert verdicts(X, W, None, Y, SPLIT_K) == {PASS}
+    assert verdicts(X, W, None, strict, BF16_LAYER) == verdicts(X, W, None, strict, SPLIT_K) == {PASS}
+
+
+def test_tf32_products_that_nobody_asked_for_are_a_fault():
+    """pytorch#53635, jax#14022, mlx#3860: 1024.5 becomes 1024 or 1025. FLAG in fp32, PASS with TF32 operands."""
+    one = np.ones((1, 1))
+    for rounded in (1024.0, 1025.0):
+        assert verdicts(one * 1024.5, one, None, one * rounded, FP32_LAYER) == {FLAG}
+        assert verdicts(one * rounded, one, None, one * rounded, FP32_LAYER) == {PASS}
+    X, W, _ = honest.operands("normal", (40, 64, 33), 1, narrowed=False)
+    narrowed = [honest.narrow(a.astype(float), honest.T32) for a in (X, W)]
+    Y = honest.FP32_STYLES["lanes"].compute(*narrowed, None, np.random.default_rng(0))
+    call = Operands.of(X, W, None, Y)
+    assert check_elements(call, FP32_LAYER).flag.mean() > 0.5
+    assert check_linear(call, FP32_LAYER, block=32, seed=b"after Y").verdict() is FLAG
+    assert verdicts(*narrowed, None, Y, FP32_LAYER) == {PASS}
+
+
+def test_a_garbled_but_finite_tile_is_localised():
+    """openvino#38256, tensorflow#61510: a tile of plausible wrong numbers, all finite. FLAG in that tile only."""
+    X, W, _ = honest.operands("normal", (70, 48, 66), 2, narrowed=True)
+    Y = honest.BF16_STYLES["lanes fma"].compute(X, W, None, np.random.default_rng(0))
+    Y[16:32, 32:48] = honest.bf16(np.random.default_rng(1).normal(size=(16, 16)) * Y.std())
+    check = check_linear(Operands.of(X, W, None, Y), BF16_LAYER, block=32, seed=b"after Y")
+    flagged = np.flatnonzero(check.flagged_rows).tolist()
+    assert set(flagged) <= set(range(16, 32))
+    assert len(flagged) >= 14  # a random sum may fall below its bound
+    assert set(np.argwhere(check.rows.flag)[:, 1].tolist()) == {1}
+    columns = np.argwhere(check.columns.flag)
+    assert set(columns[:, 0].tolist()) == {0}
+    assert set(columns[:, 1].tolist()) <= set(range(32, 48))
+
+
+def test_weights_copied_wrongly_are_a_fault_in_their_columns():
+    """oneDNN#3589: a transposing copy that spoils some weights. FLAG in those columns, in every block of rows."""
+    X, W, _ = honest.operands("normal", (64, 48, 40), 3, narrowed=True)
+    used = W.copy()
+    used[8:12, 16:32] = used[8:12, 16:32][:, ::-1]
+    Y = honest.BF16_STYLES["sequential"].compute(X, used, None, np.random.default_rng(0))
+    check = check_linear(Operands.of(X, W, None, Y), BF16_LAYER, block=32, seed=b"after Y")
+    assert set(np.argwhere(check.columns.flag)[:, 1].tolist()) == {8, 9, 10, 11}
+
+
+def test_bits_that_depend_on_the_batch_are_no_fault():
+    """pytorch#136338, vllm#4606, xla#6796: another batch or run gives other bits. All PASS, in any order."""
+    X, W, _ = honest.operands("normal", (9, 64, 33), 4, narrowed=False)
+    results = [
+        honest.FP32_STYLES[name].compute(X, W, None, np.random.default_rng(n))
+        for n, name in enumerate(("sequential", "lanes", "pairwise", "random", "blocked fma"))
+    ]
+    assert len({r.tobytes() for r in results}) == len(results)
+    for Y in results:
+        assert verdicts(X, W, None, Y, FP32_LAYER) == {PASS}
+
+
+def test_where_the_bias_is_added_must_be_declared():
+    """pytorch#115144: a bias added after storing rounds twice. FLAG if declared fused, PASS if separate."""
+    # 255.75 is stored as 256 before the bias takes 255 away.
+    X, W = np.array([[1.0, 1.0]]), np.array([[255.0, 0.75]])
+    b = np.array([-255.0])
+    separate = honest.BF16_STYLES["sequential"].compute(X, W, b, np.random.default_rng(0))
+    fused = honest.BF16_STYLES["fused bias"].compute(X, W, b, np.random.default_rng(0))
+    assert (separate.item(), fused.item()) == (1.0, 0.75)
+    declared = {bias: replace(BF16_LAYER, bias=bias) for bias in ("fused", "separate")}
+    assert verdicts(X, W, b, separate, declared["fused"]) == {FLAG}
+    assert verdicts(X, W, b, separate, declared["separate"]) == {PASS}
+    assert verdicts(X, W, b, fused, declared["separate"]) == verdicts(X, W, b, fused, declared["fused"]) == {PASS}
+
+
+def test_nan_in_padded_lanes_stays_with_the_padding():
+    """torch-spyre#4342: NaN in padding rows. They are INAPPLICABLE, real rows PASS; leaked into one, it is a FLAG."""
+    X, W, _ = honest.operands("normal", (64, 16, 40), 5, narrowed=True)
+    Y = honest.BF16_STYLES["sequential"].compute(X, W, None, np.random.default_rng(0))
+    X[50:], Y[50:] = np.nan, np.nan
+    check = check_linear(Operands.of(X, W, None, Y), BF16_LAYER, block=32, seed=b"after Y")
+    assert check.verdict() is INAPPLICABLE
+    assert np.flatnonzero(check.rows.inapplicable.all(axis=1)).tolist() == list(range(50, 64))
+    assert not check.rows.inapplicable[:50].any()
+    assert not check.columns.inapplicable[0].any()
+    Y[49, 39] = np.nan
+    check = check_linear(Operands.of(X, W, None, Y), BF16_LAYER, block=32, seed=b"after Y")
+    assert np.argwhere(check.rows.flag).tolist() == [[49, 1]]
+    assert np.argwhere(check.columns.flag).tolist() == [[1, 39]]
+    assert check.verdict() is FLAG
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_accumulation_in_fp16_may_overflow_where_fp32_may_not(value):
+    """pytorch#2391, LiteRT#9249: fp16 sums pass 65504. INAPPLICABLE where fp16 accumulates, FLAG where float32 does."""
+    X, W = np.full((2, 64), 64.0), np.full((3, 64), 64.0) * np.where(np.arange(64) % 2, 1, -1)
+    narrow = LinearArithmetic(operands=FP16, accumulate=FP16, storage=FP16, bias="none", flush=False)
+    Y = np.full((2, 3), value)
+    assert verdicts(X, W, None, Y, narrow) == {INAPPLICABLE}
+    assert verdicts(X, W, None, Y, FP32_LAYER) == {FLAG}
+
+
+def test_bf16_near_its_end_is_never_silently_passed():
+    """As measured in torch: 3e38 with alternating signs gives NaN in bf16, 0 in fp32. INAPPLICABLE; the zero PASSes."""
+    X, W = honest.bf16(np.full((2, 4), 3e38)), np.tile([1.0, -1.0], 2)[None].repeat(3, axis=0)
+    assert verdicts(X, W, None, np.full((2, 3), np.nan), BF16_LAYER) == {INAPPLICABLE}
+    assert verdicts(X, W, None, np.zeros((2, 3)), BF16_LAYER) == {PASS}
+
+
+def test_flushing_is_no_fault_where_declared_and_one_where_denied():
+    """pytorch#19652, #150007, llvm#90425: subnormal operands or results read as zero. PASS if declared, else FLAG."""
+    X, W, _ = honest.operands("flushed times large", (5, 8, 6), 6, narrowed=False)
+    style = honest.FP32_STYLES["flushed"]
+    Y = style.compute(X, W, None, np.random.default_rng(0))
+    assert not Y.any()
+    assert verdicts(X, W, None, Y, FP32_LAYER) == {FLAG}
+    assert verdicts(X, W, None, Y, replace(FP32_LAYER, flush=True)) == {PASS}
+    kept = replace(style, flush=False).compute(X, W, None, np.random.default_rng(0))
+    assert kept.all()
+    assert (
+        verdicts(X, W, None, kept, FP32_LAYER) == verdicts(X, W, None, kept, replace(FP32_LAYER, flush=True)) == {PASS}
+    )
+    assert verdicts(X, W, None, Y, BF16_LAYER) == {PASS}, "matrix units flush whatever the switch says"
