@@ -130,6 +130,15 @@ def test_closing_leaves_nothing(tiny: Predictor) -> None:
     assert not any(Path(f"/proc/{pid}").exists() for pid in pids)
 
 
+def test_a_process_that_never_starts_leaves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process that ends before it reads a large table is an error at the start, with nothing left open."""
+    before = descriptors()
+    monkeypatch.setattr(sys, "executable", "/bin/false")
+    with pytest.raises(EnvironmentUnusableError, match=r"ended \(exit 1\)"):
+        TrustedExecutor(tiny_spec(), tiny_candidates(100_000))
+    assert descriptors() == before
+
+
 def test_a_slot_grows_and_is_shared() -> None:
     """Both sides of a slot see the same bytes, also after it grew past its first megabyte on one side only."""
     ours = Slot.create()

@@ -40,7 +40,7 @@ def unnamed(fault: Fault, seed: int = 0) -> FaultModel:
 @pytest.mark.parametrize("name", ["", "case3", "Case1", "replay", "replay:", "tile:3"])
 def test_unknown_names_are_refused(name: str) -> None:
     """A name that is none is an InputError that lists the names."""
-    with pytest.raises(InputError, match="known are case1, case2, bitflip.*replay:FILE"):
+    with pytest.raises(InputError, match=r"known are case1, case2, bitflip.*replay:FILE"):
         fault_named(name, 0)
 
 
@@ -116,22 +116,24 @@ def test_a_call_without_rows_is_left_alone(name: str) -> None:
 
 
 # By hand, from the rule in SequenceFault's docstring: rows of a call, the state before it, whether it fires for Case 2
-# (with large calls always firing where they may). Binary digits: 31 has 5, 8 and 9 have 4, 65 and 100 have 7,
-# 511 has 9, 512 to 900 have 10, 1024 has 11.
+# (with large calls always firing where they may). Binary digits: 512 to 1023 have 10, 1024 and 2047 have 11, 4096 13.
 SEQUENCE = [
     (600, 0, False),
     (31, 1, False),
-    (65, 3, True),
-    (1024, 1, False),
-    (700, 3, True),
-    (100, 0, False),
-    (8, 2, False),
-    (513, 3, True),
-    (31, 0, False),
+    (65, 2, False),
+    (1024, 3, True),
+    (700, 1, False),
+    (100, 2, False),
+    (8, 3, True),
+    (513, 0, False),
+    (31, 1, False),
     (900, 2, True),
     (9, 3, True),
     (511, 0, False),
-    (512, 2, True),
+    (2047, 1, False),
+    (512, 3, True),
+    (4096, 0, False),
+    (511, 2, False),
     (511, 3, True),
 ]
 
@@ -174,23 +176,23 @@ def test_case_1_never_fires_on_short_calls() -> None:
 def test_patches_lie_inside_their_call() -> None:
     """Rows are inside the call and 16 apart, 16 at most; columns an interval inside the layer; sizes as declared."""
     rng = np.random.default_rng(1)
-    shapes = [(int(m), int(n)) for m, n in zip(rng.integers(1, 900, 500), rng.integers(1, 400, 500), strict=True)]
+    shapes = [(int(m), int(n)) for m, n in zip(rng.integers(1, 900, 300), rng.integers(1, 400, 300), strict=True)]
     model = fault_named("case2", 8)
     passed(model, shapes)
     assert len(model.events) > 50
     for event in model.events:
         (M, N), rows, columns = event.site.shape, event.rows, event.columns
-        assert 0 <= rows.min()
+        assert rows.min() >= 0
         assert rows.max() < M
         assert 1 <= len(rows) <= 16
         assert (np.diff(rows) == 16).all()
-        assert 0 <= columns.min()
+        assert columns.min() >= 0
         assert columns.max() < N
         assert len(columns) == min(N, 32 if M >= 512 else 16)
         assert (np.diff(columns) == 1).all()
         mean = float(output((M, N), event.site.number).abs().double().mean())
         sizes = np.abs(event.residuals) / mean
-        assert 0.5e-3 * 0.99 <= sizes.min()
+        assert sizes.min() >= 0.5e-3 * 0.99
         assert sizes.max() <= 8 * 1.01
         assert sizes.max() / sizes.min() <= 2.01
 
@@ -224,14 +226,14 @@ def test_flips_change_bits_of_one_stored_word(bits: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "shape"), [("stripe", (1, 300)), ("tile", (16, 16)), ("stuck", (600, 1)), ("bitflip", (1, 1))]
+    ("name", "shape"), [("stripe", (1, 300)), ("tile", (16, 16)), ("stuck", (90, 1)), ("bitflip", (1, 1))]
 )
 def test_patterns_have_their_shape(name: str, shape: tuple[int, int]) -> None:
     """A stripe is one whole row, a tile 16 by 16, a stuck lane one whole column of one value, a flip one element; in a
     smaller call they are cut to it.
     """
     model = fault_named(name, 2)
-    outputs = passed(model, [(600, 300)] * 300)
+    outputs = passed(model, [(90, 300)] * 300)
     assert model.events
     for event in model.events:
         assert (len(event.rows), len(event.columns)) == shape
@@ -271,17 +273,19 @@ def test_the_fault_acts_before_the_watch() -> None:
 
 @pytest.mark.parametrize("dtype", ["fp32", "bf16"])
 def test_magnitudes_straddle_the_bound(dtype: str) -> None:
-    """On a real member's layers Case 2 stores events that the checks flag and events that they can't see."""
+    """On a real member's layers, in bfloat16, Case 2 stores events that the checks flag and events that they can't see;
+    in float32 the same sizes stand out.
+    """
     drugs = (
         "CC(=O)Oc1ccccc1C(=O)O",
         "CN1CCC[C@H]1c1cccnc1",
         "Cn1cnc2c1c(=O)n(C)c(=O)n2C",
         "CC(C)Cc1ccc(C(C)C(=O)O)cc1",
     )
-    predictor = one_herg_member(drugs * 16, dtype=dtype, batch=64)
+    predictor = one_herg_member(drugs * 6, dtype=dtype, batch=64)
     checker = Checker(predictor, flush=False, full_products=True, block=32)
     flagged, unseen = 0, 0
-    for seed in range(12):
+    for seed in range(10):
         model = fault_named("case2", seed)
         events, verdicts = checked(predictor, checker, model)
         for event in events:
@@ -291,10 +295,10 @@ def test_magnitudes_straddle_the_bound(dtype: str) -> None:
         clean = set(range(len(verdicts))) - {e.site.number for e in events if e.stored}
         assert {verdicts[n] for n in clean} <= {Verdict.PASS}
     assert flagged >= 5
-    assert unseen >= (1 if dtype == "bf16" else 0)
-    assert flagged + unseen > 10
-    if dtype == "fp32":
-        assert flagged > 0.7 * (flagged + unseen)
+    if dtype == "bf16":
+        assert unseen >= 1
+    else:
+        assert flagged >= 0.9 * (flagged + unseen)
 
 
 def checked(predictor: Predictor, checker: Checker, model: FaultModel) -> tuple[list[Event], list[Verdict]]:
@@ -313,8 +317,8 @@ def test_log_uniform_sizes_reach_both_ends() -> None:
     """Event sizes spread over their declared range evenly in the logarithm."""
     fault = SequenceFault(short_calls=True, magnitude=(1e-3, 8.0), large_share=1.0)
     model = unnamed(fault)
-    passed(model, [(600, 64)] * 800)
+    passed(model, [(600, 64)] * 500)
     sizes = [float(np.abs(e.residuals).max() / output((600, 64), e.site.number).abs().mean()) for e in model.events]
     shares = [(math.log(s) - math.log(1e-3)) / (math.log(8) - math.log(1e-3)) for s in sizes]
     counts, _ = np.histogram(shares, bins=4, range=(-0.01, 1.01))
-    assert counts.min() > len(sizes) / 4 * 0.7
+    assert counts.min() > len(sizes) / 4 * 0.6

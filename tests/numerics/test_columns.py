@@ -93,6 +93,30 @@ def test_a_nan_that_no_explained_row_holds_is_reported():
     assert not judged(Y, BLOCK, None, np.arange(M) == 69)[1].any()
 
 
+def test_a_flagged_cell_that_can_no_longer_be_judged_is_reported_and_an_unflagged_one_is_not():
+    """What cannot be cleared stays: a flagged column whose other rows have no answer; a column without a flag never."""
+    X, W, b, Y = healthy()
+    wrong = thin_fault(Y, slice(32, 64), 7, b"s")
+    X[4], wrong[4], wrong[6, 5] = np.nan, np.nan, np.nan
+    call = Operands.of(X, W, b, wrong)
+    check = check_linear(call, ARITHMETIC, block=BLOCK, seed=b"s")
+    assert np.argwhere(check.columns.flag).tolist() == [[0, 5], [1, 7]]
+    left = unexplained_columns(call, ARITHMETIC, check, np.arange(M) == 6)
+    assert np.argwhere(left).tolist() == [[0, 5], [1, 7]]
+    assert np.argwhere(unexplained_columns(call, ARITHMETIC, check, np.isin(np.arange(M), (4, 6)))).tolist() == [[1, 7]]
+
+
+def test_flushed_rows_beside_a_flagged_one_explain_their_column():
+    """Honest flushing that remains after the flagged row is taken out is within the bound of what remains."""
+    X, W, _ = honest.operands("flushed times large", (M, K, N), 32, narrowed=False)
+    Y = honest.FP32_STYLES["flushed"].compute(X, W, None, np.random.default_rng(0))
+    Y[3, 5] = 1.0
+    call, arithmetic = Operands.of(X, W, None, Y), fp32_arithmetic(bias=False, flush=True)
+    check = check_linear(call, arithmetic, block=BLOCK)
+    assert np.argwhere(check.columns.flag).tolist() == [[0, 5]]
+    assert not unexplained_columns(call, arithmetic, check, check.flagged_rows).any()
+
+
 def test_a_healthy_call_has_no_unexplained_column():
     """Without a flagged column nothing is reported, for empty calls too."""
     *_, Y = healthy()

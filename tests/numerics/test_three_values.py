@@ -119,7 +119,8 @@ def test_a_fault_beside_a_bad_operand_is_still_a_fault():
     X[4, 0], Y[4], Y[6, 5] = np.nan, np.nan, np.nan
     W[3, 2], Y[:, 3] = np.inf, np.inf
     for check in checks(Operands.of(X, W, b, Y), ARITHMETICS["fp32"], BLOCK):
-        assert check.rows.flag[6, 1]
+        assert np.argwhere(check.rows.flag).tolist() == [[6, 1]]
+        assert check.rows.inapplicable[:, 0].all()
         assert answers(check.rows)[4].tolist() == ["I"] * 3
         assert np.argwhere(check.columns.flag).tolist() == [[1, 5]]
         assert check.columns.inapplicable[:, 3].all()
@@ -155,6 +156,15 @@ def test_overflow_that_healthy_arithmetic_could_give_is_not_judged(name, value):
     for check in checks(Operands.of(X, W, b, Y), ARITHMETICS[name], BLOCK):
         assert np.argwhere(check.rows.flag).tolist() == [[7, 0]]
         assert np.argwhere(check.columns.flag).tolist() == [[1, 2]]
+
+
+def test_a_large_bias_may_overflow_too():
+    """Products and bias that only together pass the largest float32 may be infinite honestly; either alone may not."""
+    one, far = np.ones((1, 1)), np.array([[2e38]])
+    call = Operands.of(one, far, far[0], np.array([[np.inf]]))
+    assert check_elements(call, ARITHMETICS["fp32"]).verdict() is INAPPLICABLE
+    alone = Operands.of(one, far, np.zeros(1), call.Y)
+    assert check_elements(alone, ARITHMETICS["fp32"]).verdict() is FLAG
 
 
 def test_bf16_ends_before_float32_does():

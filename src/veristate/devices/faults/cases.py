@@ -23,8 +23,8 @@ ROW_STRIDE = 16
 class SequenceFault:
     """A four-state fault. `short_calls` tells Case 2 from Case 1.
 
-    The state starts at 0. Each call, fired or not, then adds 2 to it when its number of rows has an odd number of
-    binary digits and 1 otherwise, modulo 4.
+    The state starts at 0. Each call, fired or not, then adds 2 to it when it is large and its number of rows has an odd
+    number of binary digits, and 1 otherwise, modulo 4.
 
     A short call fires in state 3. A large call fires in states 2 and 3 with probability `large_share`; the parity of
     the state shifts its rows. States 1 and 2 take the second 32 columns, the others the first; short calls 16 columns

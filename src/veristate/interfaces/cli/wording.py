@@ -18,7 +18,14 @@ def opening_line(options: ScreeningOptions) -> str:
 
 def summary_lines(result: ScreeningResult) -> list[str]:
     """What happened: what was wrong, what it would have changed, what was decided, what it cost."""
-    return [*_excluded(result), *_checking(result), *_changes(result), *_decision(result), *_cost(result)]
+    return [
+        *_excluded(result),
+        *_checking(result),
+        *_changes(result),
+        *_taken_back(result),
+        *_decision(result),
+        *_cost(result),
+    ]
 
 
 def exit_code(result: ScreeningResult) -> int:
@@ -56,7 +63,7 @@ def _checking(result: ScreeningResult) -> list[str]:
             if result.largest_displacement is None
             else (f"; {result.wrong_means:,} candidates' scores moved, by up to {result.largest_displacement:.3g}")
         )
-        source = f" ({result.injected})" if result.injected else ""
+        source = " (the fault is simulated)" if result.injected else ""
         lines.append(f"{result.wrong_values:,} of {units:,} values were wrong{source}{moved}.")
     return lines
 
@@ -83,6 +90,15 @@ def _change(change: Change) -> str:
         else f"its score {change.score_after:.4f} was right, a competitor's was wrong"
     )
     return f"  {change.id} {change.name or ''}: {wrongly}; {why} (boundary {change.boundary:.4f})"
+
+
+def _taken_back(result: ScreeningResult) -> list[str]:
+    if not result.story.restored:
+        return []
+    return [
+        f"The agent ({result.story.agent}) had read the unverified scores and prepared an action: it was taken back to "
+        "before that read, and decided again from certified scores."
+    ]
 
 
 def _decision(result: ScreeningResult) -> list[str]:

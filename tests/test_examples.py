@@ -1,0 +1,54 @@
+"""Every example runs as its first lines say."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+EXAMPLES = Path(__file__).parents[1] / "examples"
+
+
+def run(*command, **environment):
+    """The output of a command in the examples' folder."""
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", *map(str, command)],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=EXAMPLES,
+        env=os.environ | environment,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_one_layer_is_checked():
+    """The honest call passes, the changed value is flagged in its row."""
+    assert run("check_a_layer.py").splitlines() == [
+        "as returned: PASS",
+        "one value off by 0.5: FLAG in rows [123]",
+    ]
+
+
+def test_a_model_of_ones_own_is_screened():
+    """A torch ensemble from a factory, with a simulated fault, to a committed decision."""
+    said = run("own_model.py")
+    assert said.startswith("SIMULATED FAULT")
+    assert "COMMITTED for request-" in said
+
+
+def test_an_agent_of_ones_own_decides(tmp_path):
+    """The gateway commits what the user's agent proposed."""
+    table = tmp_path / "t.csv"
+    table.write_text("id,row\n" + "".join(f"t{i},{i}\n" for i in range(300, 380)))
+    options = ["--smiles-column", "row", "--predictor", "own_model:make", "--agent", "own_agent:cautious"]
+    said = run("-m", "veristate", "screen", table, *options, "--store", tmp_path / "home", PYTHONPATH=str(EXAMPLES))
+    assert "COMMITTED for request-" in said
+
+
+@pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.py")), ids=lambda path: path.name)
+def test_every_example_is_mentioned_in_the_readme(path):
+    """A reader finds it."""
+    assert f"examples/{path.name}" in (EXAMPLES.parent / "README.md").read_text()
