@@ -20,12 +20,12 @@ class Ensemble:
         data = load_breast_cancer()
         X = torch.tensor((data.data - data.data.mean(0)) / data.data.std(0), dtype=torch.float32)
         y = torch.tensor(1 - data.target, dtype=torch.float32)
-        self.rows = X[[int(text) for text in inputs]]
+        self.features = X[[int(text) for text in inputs]]
         self.models = [train(member, X[:300], y[:300]) for member in range(3)]
 
     def score(self, member: int, positions: range) -> torch.Tensor:
         """The probability of malignancy of those candidates by one member."""
-        return torch.sigmoid(self.models[member](self.rows[positions.start : positions.stop]))[:, 0]
+        return torch.sigmoid(self.models[member](self.features[positions.start : positions.stop]))[:, 0]
 
 
 def train(seed: int, X: torch.Tensor, y: torch.Tensor) -> torch.nn.Module:

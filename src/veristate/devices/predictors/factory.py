@@ -51,7 +51,7 @@ class FactoryPredictor:
     def rows(self, batch: int, rows: int) -> NDArray[np.intp] | None:
         """The user's own map, or one row a candidate when the numbers agree, or None."""
         positions = self.batches[batch]
-        if hasattr(self._made, "rows"):
+        if callable(getattr(self._made, "rows", None)):
             owners = self._made.rows(positions, rows)
             return None if owners is None else self._checked_rows(np.asarray(owners), positions, rows)
         return np.arange(positions.start, positions.stop) if rows == len(positions) else None
