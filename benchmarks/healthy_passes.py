@@ -5,7 +5,7 @@ import time
 from benchmarks.record import Claim, note, write
 from veristate.devices import summarise
 from veristate.screening import ScreeningOptions
-from veristate.screening.series import open_series
+from veristate.screening.studies.series import open_series
 
 PASSES = 10
 

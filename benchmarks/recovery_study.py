@@ -22,7 +22,7 @@ from veristate.ledger import Ledger
 from veristate.numerics import put_array
 from veristate.screening import Recovery, ScreeningOptions
 from veristate.screening.episode import Episode, decisions_of
-from veristate.screening.series import Series, Source, open_series
+from veristate.screening.studies.series import Series, Source, open_series
 from veristate.store import Store
 
 SOURCES = [("healthy", 0)] + [(kind, seed) for kind in ("case1", "case2") for seed in range(1, 9)]

@@ -22,7 +22,7 @@ from veristate.decisions import (
 from veristate.devices import fault_named
 from veristate.screening import ScreeningOptions
 from veristate.screening.scoretable import ScoreTable
-from veristate.screening.series import Series, Source, open_series
+from veristate.screening.studies.series import Series, Source, open_series
 
 RETROSPECTIVE = [("case1", seed) for seed in range(1, 9)] + [("case2", seed) for seed in range(1, 9)]
 CONFIRMATION = [("case2", seed) for seed in range(101, 165)]

@@ -4,8 +4,8 @@ import pytest
 
 from veristate.core import EnvironmentUnusableError, InputError
 from veristate.screening import ScreeningOptions
-from veristate.screening.home import open_home
-from veristate.screening.prepare import prepare
+from veristate.screening.inputs.prepare import prepare
+from veristate.screening.running.home import open_home
 
 GOOD = "id,smiles\na,1 2 3\nb,4 5 6\nc,7 8 9\n"
 

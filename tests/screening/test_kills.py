@@ -12,12 +12,12 @@ import pytest
 
 from veristate.core import RefusedError
 from veristate.ledger import Ledger
-from veristate.screening.home import open_home
+from veristate.screening.running.home import open_home
 from veristate.store import Store
 
 KILLED = Path(__file__).with_name("killed.py")
-# The transactions of one run in this order: schema, contract, request, started, qualified, pass, fault, checkpoint, view,
-# findings, requalified, recomputation, certificate, view, restored, action.
+# The transactions of one run in this order: schema, contract, request, started, qualified, pass, fault, checkpoint,
+# view, findings, requalified, recomputation, certificate, view, restored, action.
 TRANSACTIONS = 16
 
 

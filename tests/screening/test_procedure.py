@@ -132,7 +132,7 @@ def test_r1m_without_an_epsilon_names_the_command_that_sets_it(screen):
 
 def test_the_view_holds_certified_columns_and_names_what_it_dropped(screen, tmp_path):
     """The agent's table has no name and no SMILES: nothing certifies them."""
-    from veristate.screening.home import open_home
+    from veristate.screening.running.home import open_home
 
     result = screen()
     with open_home(tmp_path / "home", lambda: "now") as home:

@@ -1,10 +1,8 @@
 """Certified commitment: hold, verify, restore, commit (BioAgent-DF Algorithm 3)."""
 
-from veristate.screening.calibrate import Calibration, calibrate
-from veristate.screening.options import PolicyName, Recovery, ScreeningOptions
-from veristate.screening.outputs import prepare_folder, write_outputs, write_whole
-from veristate.screening.procedure import run_screening
-from veristate.screening.result import (
+from veristate.screening.inputs.options import PolicyName, Recovery, ScreeningOptions
+from veristate.screening.outcome.outputs import prepare_folder, write_outputs, write_whole
+from veristate.screening.outcome.result import (
     AgentStory,
     Change,
     JournalLine,
@@ -13,6 +11,8 @@ from veristate.screening.result import (
     Scores,
     ScreeningResult,
 )
+from veristate.screening.procedure import run_screening
+from veristate.screening.studies.calibrate import Calibration, calibrate
 
 __all__ = [
     "AgentStory",

@@ -15,7 +15,7 @@ from pathlib import Path
 from veristate.agents import Agent, Checkpoint, Proposal, Session, Task
 from veristate.core import Action, Certificate, Decision, RefusedError, Request, View
 from veristate.ledger import Ledger, Outcome
-from veristate.screening.options import Recovery
+from veristate.screening.inputs.options import Recovery
 from veristate.screening.scoretable import DROPPED, FILE, ScoreTable
 from veristate.store import Store
 

@@ -22,21 +22,21 @@ from veristate.devices import (
     run_suspect,
 )
 from veristate.ledger import Outcome
-from veristate.screening.calibrate import calibrated_epsilon
-from veristate.screening.contract import contract_of, request_of
 from veristate.screening.episode import Episode
-from veristate.screening.executors import Executors, start_executors
-from veristate.screening.facts import Facts
-from veristate.screening.home import Home, open_home
-from veristate.screening.keeping import keep_findings, keep_injection, keep_pass, keep_recomputation
-from veristate.screening.memory import peak_memory
-from veristate.screening.options import ScreeningOptions
-from veristate.screening.phases import Phases, Progress, silent
-from veristate.screening.prepare import Prepared, prepare
-from veristate.screening.recovery import GroupRecomputer, policy_named, recover
-from veristate.screening.result import ScreeningResult
+from veristate.screening.inputs.contract import contract_of, request_of
+from veristate.screening.inputs.options import ScreeningOptions
+from veristate.screening.inputs.prepare import Prepared, prepare
+from veristate.screening.outcome.facts import Facts
+from veristate.screening.outcome.result import ScreeningResult
+from veristate.screening.outcome.telling import tell
+from veristate.screening.running.executors import Executors, start_executors
+from veristate.screening.running.home import Home, open_home
+from veristate.screening.running.keeping import keep_findings, keep_injection, keep_pass, keep_recomputation
+from veristate.screening.running.memory import peak_memory
+from veristate.screening.running.phases import Phases, Progress, silent
+from veristate.screening.running.recovery import GroupRecomputer, policy_named, recover
 from veristate.screening.scoretable import ScoreTable
-from veristate.screening.telling import tell
+from veristate.screening.studies.calibrate import calibrated_epsilon
 
 
 def run_screening(

@@ -10,10 +10,10 @@ from veristate.core import Decision, InputError, Rule
 from veristate.decisions import decide
 from veristate.devices import summarise
 from veristate.ledger import Ledger
-from veristate.screening.facts import Facts
-from veristate.screening.result import AgentStory, JournalLine, Recomputation, Scores, ScreeningResult
+from veristate.screening.outcome.facts import Facts
+from veristate.screening.outcome.result import AgentStory, JournalLine, Recomputation, Scores, ScreeningResult
+from veristate.screening.outcome.summary import bits_differ, changes_of, layer_flags
 from veristate.screening.scoretable import ScoreTable
-from veristate.screening.summary import bits_differ, changes_of, layer_flags
 
 
 def tell(facts: Facts, ledger: Ledger, seconds: Mapping[str, float], peak_mb: float | None) -> ScreeningResult:

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from veristate.core import canonical_bytes, plain
 from veristate.devices import CheckedPass, Event, SuspectPass, summarise
 from veristate.numerics import put_array
-from veristate.screening.home import Home
+from veristate.screening.running.home import Home
 
 
 def keep_pass(home: Home, request_id: str, done: SuspectPass, settings: Mapping[str, str]) -> None:

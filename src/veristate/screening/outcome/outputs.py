@@ -8,7 +8,7 @@ import tempfile
 from pathlib import Path
 
 from veristate.core import EnvironmentUnusableError, plain
-from veristate.screening.result import ScreeningResult
+from veristate.screening.outcome.result import ScreeningResult
 
 
 def prepare_folder(folder: Path) -> None:

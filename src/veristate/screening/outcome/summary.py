@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from veristate.core import Decision
 from veristate.decisions import margins
 from veristate.devices import CallFinding
-from veristate.screening.result import Change, LayerFlags
+from veristate.screening.outcome.result import Change, LayerFlags
 from veristate.screening.scoretable import ScoreTable
 
 

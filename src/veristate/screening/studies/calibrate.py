@@ -9,9 +9,9 @@ from veristate.core import Clock, InputError, decimal_string, utc_now
 from veristate.decisions import epsilon_from_residuals
 from veristate.devices import fault_named
 from veristate.ledger import Ledger
-from veristate.screening.home import open_home
-from veristate.screening.options import ScreeningOptions
-from veristate.screening.series import open_series
+from veristate.screening.inputs.options import ScreeningOptions
+from veristate.screening.running.home import open_home
+from veristate.screening.studies.series import open_series
 
 KIND = "epsilon.calibrated"
 

@@ -9,11 +9,11 @@ from numpy.typing import NDArray
 
 from veristate.core import Contract, Rule
 from veristate.devices import Event, FaultModel, Findings, run_suspect
-from veristate.screening.contract import contract_of
-from veristate.screening.executors import Executors, start_executors
-from veristate.screening.options import ScreeningOptions
-from veristate.screening.prepare import Prepared, prepare
-from veristate.screening.recovery import GroupRecomputer
+from veristate.screening.inputs.contract import contract_of
+from veristate.screening.inputs.options import ScreeningOptions
+from veristate.screening.inputs.prepare import Prepared, prepare
+from veristate.screening.running.executors import Executors, start_executors
+from veristate.screening.running.recovery import GroupRecomputer
 from veristate.screening.scoretable import ScoreTable
 
 

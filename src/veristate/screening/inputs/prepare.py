@@ -6,8 +6,8 @@ from pathlib import Path
 from veristate.core import InputError, Rule
 from veristate.devices import Candidates, PredictorSpec, unreadable_inputs
 from veristate.screening.cases import herg
-from veristate.screening.options import ScreeningOptions
-from veristate.screening.table import Row, read_rows
+from veristate.screening.inputs.options import ScreeningOptions
+from veristate.screening.inputs.table import Row, read_rows
 
 _NAMED_AT_MOST = 5
 

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from veristate.devices import Predictor, TrustedExecutor, load_predictor, prepare_process
-from veristate.screening.prepare import Prepared
+from veristate.screening.inputs.prepare import Prepared
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,8 +7,8 @@ from veristate.decisions import Outcome as Rounds
 from veristate.devices import Coverage, FaultModel, SuspectPass
 from veristate.ledger import Outcome
 from veristate.screening.episode import Episode
-from veristate.screening.options import ScreeningOptions
-from veristate.screening.prepare import Prepared
+from veristate.screening.inputs.options import ScreeningOptions
+from veristate.screening.inputs.prepare import Prepared
 from veristate.screening.scoretable import ScoreTable
 
 

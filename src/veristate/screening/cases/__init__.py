@@ -1,0 +1,1 @@
+"""Cases that come with the package: pins, tables and defaults, no torch."""
