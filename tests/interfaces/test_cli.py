@@ -4,6 +4,7 @@ import csv
 import json
 import random
 import sqlite3
+import subprocess
 import sys
 from pathlib import Path
 
@@ -130,6 +131,26 @@ def test_fsck_tells_a_whole_store_from_a_changed_one(veristate, table):
     assert code == 3
     assert "entry 2" in out
     assert veristate("fsck", "--store", "elsewhere")[0] == 2
+
+
+BARE = """
+import sys
+for name in ("numpy", "torch", "cloudpickle", "chemprop", "rdkit", "pandas"):
+    sys.modules[name] = None
+from veristate.interfaces.cli import main
+main()
+"""
+
+
+def test_the_base_install_reads_records_and_says_what_screening_needs(veristate, table):
+    """Without numpy and torch: help and fsck work, and screen names the extra to install."""
+    assert veristate("screen", table, "--predictor", "tiny:make")[0] == 0
+    bare = [sys.executable, "-c", BARE]
+    assert subprocess.run([*bare, "fsck"], check=False, capture_output=True).returncode == 0
+    assert subprocess.run([*bare, "screen", "--help"], check=False, capture_output=True).returncode == 0
+    done = subprocess.run([*bare, "screen"], check=False, capture_output=True, text=True)
+    assert done.returncode == 6
+    assert "pip install 'veristate[compute]'" in done.stderr
 
 
 def test_calibrate_sets_the_epsilon_that_r1m_uses(veristate, table):

@@ -2,13 +2,17 @@
 
 import os
 import sys
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from veristate import __version__
-from veristate.core import VeristateError
+from veristate.core import EnvironmentUnusableError, VeristateError
 from veristate.interfaces.cli import calibrate, fsck, screen
+
+# What the base install lacks, and which extra brings it.
+_EXTRAS = {"numpy": "compute", "torch": "compute", "cloudpickle": "compute", "chemprop": "chem", "rdkit": "chem"}
 
 app = typer.Typer(
     name="veristate",
@@ -42,11 +46,19 @@ def main() -> None:
     # Before a command imports numpy or torch: the two processes of a run share the cores, one thread each.
     for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
         os.environ.setdefault(name, "1")
+    # A user's module:factory is looked for where the user stands, as `python -m` does.
+    sys.path.insert(0, str(Path.cwd()))
     try:
         app()
     except VeristateError as error:
         sys.stderr.write(f"veristate: {error}\n")
         sys.exit(error.exit_code)
+    except ModuleNotFoundError as error:
+        extra = _EXTRAS.get(error.name or "")
+        if extra is None:
+            raise
+        sys.stderr.write(f"veristate: this needs {error.name}: pip install 'veristate[{extra}]'\n")
+        sys.exit(EnvironmentUnusableError.exit_code)
     except KeyboardInterrupt:
         sys.stderr.write("veristate: interrupted; nothing was committed after the last journal entry\n")
         sys.exit(130)

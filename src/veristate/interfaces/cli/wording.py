@@ -44,7 +44,7 @@ def _excluded(result: ScreeningResult) -> list[str]:
         return []
     shown = [f"  {line}" for line in result.excluded[:5]]
     more = [f"  and {len(result.excluded) - 5} more"] if len(result.excluded) > 5 else []
-    return [f"Left out {len(result.excluded)} candidates that can't be read:", *shown, *more]
+    return [f"Left out {_candidates(len(result.excluded))} that can't be read:", *shown, *more]
 
 
 def _checking(result: ScreeningResult) -> list[str]:
@@ -74,7 +74,7 @@ def _changes(result: ScreeningResult) -> list[str]:
     if not result.changes:
         return ["Without the checks the decisions would have been the same."]
     names = {change.id for change in result.changes}
-    lines = [f"Without the checks {len(names)} candidates would have been decided otherwise:"]
+    lines = [f"Without the checks {_candidates(len(names))} would have been decided otherwise:"]
     lines += [_change(change) for change in result.changes[:CHANGES_SHOWN]]
     if len(result.changes) > CHANGES_SHOWN:
         lines.append(f"  and {len(result.changes) - CHANGES_SHOWN} more")
@@ -110,6 +110,10 @@ def _decision(result: ScreeningResult) -> list[str]:
     if result.committed_earlier:
         return [f"ALREADY COMMITTED for {result.request_id} on {result.committed_earlier}; certified again: {said}."]
     return [f"NOT COMMITTED: the gateway refused the agent's action ({', '.join(result.story.refused)})."]
+
+
+def _candidates(count: int) -> str:
+    return f"{count:,} candidate" + ("" if count == 1 else "s")
 
 
 def _verb(kind: str) -> str:
