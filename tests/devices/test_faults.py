@@ -1,6 +1,7 @@
 """Simulated faults do what their docstrings say: seeded, finite, silent, and at the places they name."""
 
 import math
+from collections import Counter
 
 import numpy as np
 import pytest
@@ -96,7 +97,10 @@ def test_calls_draw_for_themselves(name: str) -> None:
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-@pytest.mark.parametrize("fault", [SequenceFault(short_calls=True, magnitude=(4.0, 8.0)), Rectangle(4, 0, share=1.0)])
+@pytest.mark.parametrize(
+    "fault",
+    [SequenceFault(short_calls=True, magnitude=(4.0, 8.0), rows=(8, 16), large_share=0.6), Rectangle(4, 0, share=1.0)],
+)
 def test_huge_outputs_stay_finite(fault: Fault, dtype: torch.dtype) -> None:
     """Outputs near the largest value are moved to at most that, without a warning."""
     model = unnamed(fault)
@@ -141,7 +145,7 @@ SEQUENCE = [
 @pytest.mark.parametrize("short_calls", [True, False])
 def test_states_follow_the_table(short_calls: bool) -> None:
     """The state steps by call shapes alone, and calls fire in the states and at the columns a table by hand says."""
-    fault = SequenceFault(short_calls=short_calls, magnitude=(1.0, 2.0), large_share=1.0)
+    fault = SequenceFault(short_calls=short_calls, magnitude=(1.0, 2.0), rows=(8, 16), large_share=1.0)
     model = unnamed(fault, seed=2)
     for number, (rows, state, fires) in enumerate(SEQUENCE):
         assert fault.state == state
@@ -157,7 +161,7 @@ def test_states_follow_the_table(short_calls: bool) -> None:
 
 
 def test_case_1_never_fires_on_short_calls() -> None:
-    """Case 1 fires on calls of 512 rows and more alone, Case 2 on shorter ones too, large ones in six of ten."""
+    """Case 1 fires on calls of 512 rows and more alone, Case 2 on shorter ones too and on the large ones of Case 1."""
     rows = np.random.default_rng(0).integers(1, 1200, 600)
     shapes = [(int(n), 40) for n in rows]
     fired = {}
@@ -167,7 +171,9 @@ def test_case_1_never_fires_on_short_calls() -> None:
         fired[name] = [event.site.shape[0] for event in model.events]
     assert min(fired["case1"]) >= 512
     assert min(fired["case2"]) < 512
-    assert [n for n in fired["case2"] if n >= 512] == fired["case1"]
+    large = [n for n in fired["case2"] if n >= 512]
+    assert len(large) > len(fired["case1"])
+    assert not Counter(fired["case1"]) - Counter(large)
     large = sum(n >= 512 for n in rows)
     # Half the states, 0.6 of those.
     assert abs(len(fired["case1"]) / large - 0.3) < 0.1
@@ -315,7 +321,7 @@ def checked(predictor: Predictor, checker: Checker, model: FaultModel) -> tuple[
 
 def test_log_uniform_sizes_reach_both_ends() -> None:
     """Event sizes spread over their declared range evenly in the logarithm."""
-    fault = SequenceFault(short_calls=True, magnitude=(1e-3, 8.0), large_share=1.0)
+    fault = SequenceFault(short_calls=True, magnitude=(1e-3, 8.0), rows=(8, 16), large_share=1.0)
     model = unnamed(fault)
     passed(model, [(600, 64)] * 500)
     sizes = [float(np.abs(e.residuals).max() / output((600, 64), e.site.number).abs().mean()) for e in model.events]

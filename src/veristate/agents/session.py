@@ -12,7 +12,7 @@ from types import MappingProxyType
 
 from veristate.agents.namespace import CellResult, Namespace, NamespaceReport
 from veristate.agents.state import Checkpoint, Message, Payload, Pending, Role
-from veristate.core import InputError, RefusedError, digest
+from veristate.core import EnvironmentUnusableError, InputError, RefusedError, digest
 from veristate.store import Store
 
 
@@ -102,12 +102,18 @@ class Session:
 
         Raises: InputError when `name` is no plain file name, or a folder is in its place.
         """
-        if name != Path(name).name or name in ("", ".", ".."):
-            raise InputError(f"a delivered file needs a plain name, not {name!r}")
-        self._write(name, data)
+        self._write(_plain_name(name), data)
         self._held.pop(name, None)
         self._view = view
         self.say("tool", f"{name}: {len(data)} bytes, SHA-256 {digest(data)}, view {view}")
+
+    def replace_file(self, name: str, data: bytes) -> None:
+        """Returns when the workspace holds `data` as the file `name`, and nothing else has changed: the history says
+        nothing of it and the view last delivered stays.
+
+        Raises: as `deliver`.
+        """
+        self._write(_plain_name(name), data)
 
     def propose(self, payload: Payload) -> None:
         """Returns when this is the pending action, in place of an earlier one, on the view last delivered.
@@ -193,6 +199,12 @@ class Session:
                 file.write(data)
                 os.fchmod(file.fileno(), 0o644)
             Path(draft).replace(self.workspace / name)
-        except BaseException:
+        except OSError as error:
             Path(draft).unlink(missing_ok=True)
-            raise
+            raise EnvironmentUnusableError(f"{self.workspace / name}: {error.strerror}; make room for it") from error
+
+
+def _plain_name(name: str) -> str:
+    if name != Path(name).name or name in ("", ".", ".."):
+        raise InputError(f"a delivered file needs a plain name, not {name!r}")
+    return name

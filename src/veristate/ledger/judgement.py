@@ -38,7 +38,7 @@ class Standing:
 def judge(action: Action, standing: Standing | None) -> tuple[Reason, ...]:
     """Every reason against the action, in the order of `Reason`; empty when it may be committed.
 
-    Of an unknown request nothing else can be said. Without a certificate no view is certified, and no decision is
+    Of an unknown request nothing else can be said. Without a certificate of values no view is certified, and without any no decision is
     compared.
     """
     if standing is None:
@@ -62,7 +62,7 @@ def _view(action: Action, standing: Standing) -> list[Reason]:
         return against
     if view.contract != standing.request.contract:
         against.append(Reason.VIEW_CONTRACT_DIFFERS)
-    if certificate is None or view.table != certificate.table:
+    if certificate is None or certificate.certifies != "values" or view.table != certificate.table:
         against.append(Reason.VIEW_NOT_CERTIFIED)
     return against
 

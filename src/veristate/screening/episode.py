@@ -2,7 +2,7 @@
 
     hold      nothing is shown before it is certified (recovery before the read)
     replace   the agent reads at once; if a value is replaced, only the file is corrected
-    restore   the agent reads at once; if a value is replaced, it goes back to the state before that read
+    restore   the agent reads at once; if a value is replaced, it goes back to the state before its first read
 
 Source: BioAgent-DF Algorithm 3, I.7, K.3.
 """
@@ -11,25 +11,42 @@ import shutil
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeVar, cast
 
 from veristate.agents import Agent, Checkpoint, Proposal, Session, Task
-from veristate.core import Action, Certificate, Decision, RefusedError, Request, View
+from veristate.core import (
+    Action,
+    Certificate,
+    Decision,
+    EnvironmentUnusableError,
+    InputError,
+    RefusedError,
+    Request,
+    Rule,
+    VeristateError,
+    View,
+)
+from veristate.core.records import RuleKind
 from veristate.ledger import Ledger, Outcome
 from veristate.screening.inputs.options import Recovery
-from veristate.screening.scoretable import DROPPED, FILE, ScoreTable
+from veristate.screening.scoretable import FILE, ScoreTable
 from veristate.store import Store
+
+T = TypeVar("T")
 
 
 @dataclass(slots=True, kw_only=True)
 class Episode:
     """An agent at work on `request`. The order is `read_unverified` (not under hold), then `conclude`.
 
-    `steps` tells what happened in plain sentences.
+    `make_agent` gives a new agent: after a restoration the one that had read the discarded values is not used again.
+    `dropped` are the input columns that the agent is not shown. `steps` tells what happened in plain sentences.
     """
 
     request: Request
-    agent: Agent
+    make_agent: Callable[[], Agent]
     recovery: Recovery
+    dropped: tuple[str, ...]
     workspace: Path
     store: Store
     ledger: Ledger
@@ -38,14 +55,21 @@ class Episode:
     steps: list[str] = field(default_factory=list)
     first_proposal: Proposal | None = None
     restored: bool = False
+    _agent: Agent = field(init=False)
     _session: Session = field(init=False)
+    _offered: ScoreTable | None = None
     _checkpoint: Checkpoint | None = None
     _shown: View | None = None
+    _unverified: View | None = None
 
     def __post_init__(self) -> None:
-        if self.workspace.exists():
-            shutil.rmtree(self.workspace)
-        self.workspace.mkdir(parents=True)
+        try:
+            if self.workspace.exists():
+                shutil.rmtree(self.workspace)
+            self.workspace.mkdir(parents=True)
+        except OSError as error:
+            raise EnvironmentUnusableError(f"{self.workspace} can't be made anew: {error.strerror}") from error
+        self._agent = self.make_agent()
         self._session = Session(
             self.workspace,
             self.store,
@@ -53,6 +77,7 @@ class Episode:
             new_salt=self.new_salt,
             cell_timeout=self.cell_timeout,
         )
+        self._session.tool = self._deliver
         self._session.say("user", f"Apply the rules of {self.request.request_id} to {FILE} and prepare the action.")
 
     def __enter__(self) -> "Episode":
@@ -62,98 +87,105 @@ class Episode:
         self._session.close()
 
     @property
-    def task(self) -> Task:
-        """What the agent is asked."""
-        return Task(request_id=self.request.request_id, rules=self.request.rules, table=FILE)
+    def agent_name(self) -> str:
+        """What records call the agent."""
+        return self._agent.name
 
     @property
     def read_before(self) -> bool:
         """Whether the agent was shown values before they were certified."""
-        return self._shown is not None
-
-    def hold(self) -> None:
-        """The value is held: a read is refused until `conclude` releases the certified one."""
-        self._session.hold(FILE, "not certified yet")
-        self._session.tool = _refuse
-        self.steps.append("The scores were held: nothing was shown to the agent before it was certified.")
+        return self._unverified is not None
 
     def read_unverified(self, table: ScoreTable) -> None:
-        """The agent reads values that nothing vouches for yet, analyses them and prepares an action.
+        """The agent may read values that nothing vouches for yet, analyses them and prepares an action.
 
-        The state before the read is kept first: if it can't be kept, the value is not released.
+        Whatever goes wrong with it on such values is only noted: it will be asked again on certified ones.
         """
-        self._keep_state()
-        self._shown = self._release(table, certified=False)
-        self._session.tool = self._tool(table, self._shown)
-        self.agent.analyse(self._session, self.task)
-        if self._session.pending:
-            pending = self._session.pending
+        self._offered = table
+        try:
+            self._ask(self._agent.analyse)
+            self.steps.append(f"The agent ({self.agent_name}) read the unverified scores and prepared an action.")
+        except VeristateError as error:
+            self.steps.append(f"The agent ({self.agent_name}) failed on the unverified scores: {error}.")
+        self._unverified = self._shown
+        pending = self._session.pending
+        if pending:
             self.first_proposal = Proposal(
                 request_id=self.request.request_id, view=pending.view, payload=pending.payload
             )
-        self.steps.append(
-            f"The agent ({self.agent.name}) read the scores before they were verified and prepared an action."
-        )
 
     def conclude(self, table: ScoreTable, certificate: Certificate) -> Outcome:
-        """What the gateway says of the action the agent hands in, the certified table being there now."""
+        """What the gateway says of the action the agent hands in, the certified table being there now.
+
+        Raises: RefusedError naming what of the agent's state can't be kept, so that nothing is released to it;
+        InputError when the agent fails.
+        """
         self.ledger.gateway.certify(certificate)
-        if self._checkpoint is None:
-            self._keep_state()
-        if self._shown is None or self._shown.table != certificate.table:
-            view = self._release(table, certified=True)
-            self._session.tool = self._tool(table, view)
-            if self._shown is not None:
-                self._correct(table.to_csv(), view)
-        else:
+        self._offered = table
+        if self._shown is None:
+            self.steps.append("Nothing was shown to the agent before it was certified.")
+        elif self._shown.table == certificate.table:
             self.steps.append("Every value the agent had read was certified as it was: nothing had to be replaced.")
-        if self._session.pending is None:
-            self.agent.analyse(self._session, self.task)
-            self.steps.append(f"The agent ({self.agent.name}) read the certified scores and prepared its action.")
-        return self._commit(self.agent.submit(self._session, self.task))
-
-    def _keep_state(self) -> None:
-        """Keeps the state before a read. Raises: RefusedError naming what can't be kept; then nothing is released."""
-        self._checkpoint = self._session.checkpoint()
-        self._note("agent.checkpoint", checkpoint=self._checkpoint.digest)
-
-    def _correct(self, data: bytes, view: View) -> None:
-        """Brings the certified table to an agent that had read another, in the way of the recovery condition."""
-        assert self._checkpoint is not None
-        if self.recovery == "restore":
-            self._session.restore(self._checkpoint)
-            self.restored = True
-            self._note("agent.restored", checkpoint=self._checkpoint.digest)
-            self.steps.append(
-                "It was taken back to the state before that read: history, variables and files restored, its prepared "
-                "action discarded, its request salt replaced."
-            )
         else:
-            (self.workspace / FILE).write_bytes(data)
-            self._note("agent.file-replaced", view=view.digest)
-            self.steps.append("Only the file was replaced; its history, variables and prepared action stayed.")
+            self._correct()
+        if self._session.pending is None:
+            self._ask(self._agent.analyse)
+            self.steps.append(f"The agent ({self.agent_name}) read the certified scores and prepared its action.")
+        return self._commit(self._ask(self._agent.submit))
 
-    def _tool(self, table: ScoreTable, view: View) -> Callable[[Session], None]:
-        return lambda session: session.deliver(FILE, table.to_csv(), view.digest)
+    def _deliver(self, session: Session) -> None:
+        """The tool: what is offered now. Before the first read of all, the agent's state is kept; if it can't be kept,
+        the value is not released.
+        """
+        if self._offered is None:
+            raise RefusedError(f"{FILE} is held: its scores are not certified yet")
+        if self._checkpoint is None:
+            try:
+                self._checkpoint = session.checkpoint()
+            except RefusedError as error:
+                self._note("release.refused", reason=str(error))
+                raise
+            self._note("agent.checkpoint", checkpoint=self._checkpoint.digest)
+        view = self._release()
+        session.deliver(FILE, self._offered.to_csv(), view.digest)
 
-    def _release(self, table: ScoreTable, *, certified: bool) -> View:
-        data = table.to_csv()
+    def _release(self) -> View:
+        """The offered table as the current view."""
+        assert self._offered is not None
         view = View(
             request_id=self.request.request_id,
             contract=self.request.contract,
-            table=self.store.put(data),
-            fields=table.fields,
-            dropped=DROPPED,
+            table=self.store.put(self._offered.to_csv()),
+            fields=self._offered.fields,
+            dropped=self.dropped,
         )
         self.ledger.gateway.release_view(view)
-        self.steps.append(
-            "The certified table became the current view." if certified else "The unverified table was released to it."
-        )
+        self._shown = view
         return view
+
+    def _correct(self) -> None:
+        """Brings the certified table to an agent that had read another, in the way of the recovery condition."""
+        assert self._checkpoint is not None
+        assert self._offered is not None
+        view = self._release()
+        self.steps.append("The certified table became the current view; what the agent had read is superseded.")
+        if self.recovery == "restore":
+            self._session.restore(self._checkpoint)
+            self._agent = self.make_agent()
+            self.restored = True
+            self._note("agent.restored", checkpoint=self._checkpoint.digest)
+            self.steps.append(
+                "The agent was taken back to the state before its first read: history, variables and files restored, "
+                "its prepared action discarded, its request salt replaced."
+            )
+        else:
+            self._session.replace_file(FILE, self._offered.to_csv())
+            self._note("agent.file-replaced", view=view.digest)
+            self.steps.append("Only the file was replaced; its history, variables and prepared action stayed.")
 
     def _commit(self, proposal: Proposal) -> Outcome:
         action = Action(
-            request_id=self.request.request_id,
+            request_id=proposal.request_id,
             contract=self.request.contract,
             view=proposal.view,
             decisions=decisions_of(proposal, self.request),
@@ -165,18 +197,27 @@ class Episode:
             self.steps.append(f"The gateway refused its action: {', '.join(outcome.reasons)}.")
         return outcome
 
+    def _ask(self, step: Callable[[Session, Task], T]) -> T:
+        """What the agent answers. Raises: InputError for whatever a user's agent raises."""
+        task = Task(request_id=self.request.request_id, rules=self.request.rules, table=FILE)
+        try:
+            return step(self._session, task)
+        except VeristateError:
+            raise
+        except Exception as error:
+            raise InputError(f"--agent {self.agent_name} raised {error!r}") from error
+
     def _note(self, kind: str, **more: str) -> None:
-        about = {"request_id": self.request.request_id, "agent": self.agent.name, "recovery": self.recovery}
+        about = {"request_id": self.request.request_id, "agent": self.agent_name, "recovery": self.recovery}
         self.ledger.append(kind, about | more)
 
 
-def _refuse(_session: Session) -> None:
-    raise RefusedError(f"{FILE} is held: its scores are not certified yet")
-
-
 def decisions_of(proposal: Proposal, request: Request) -> tuple[Decision, ...]:
-    """The proposal's decisions in the order of the request's rules. Raises: RefusedError when a rule has none."""
-    missing = [rule.kind for rule in request.rules if rule.kind not in proposal.payload]
-    if missing:
-        raise RefusedError(f"the agent's action says nothing for {', '.join(missing)}")
-    return tuple(Decision(rule=rule, chosen=tuple(sorted(proposal.payload[rule.kind]))) for rule in request.rules)
+    """The whole proposal as decisions: those of the request's rules first, then what nobody asked for.
+
+    Nothing is left out or filled in: what lacks a rule, or says more, is for the gateway to refuse.
+    """
+    rules = {rule.kind: rule for rule in request.rules if rule.kind in proposal.payload}
+    unasked = sorted(set(proposal.payload) - set(rules))
+    named = [*rules.values(), *(Rule(kind=cast("RuleKind", name)) for name in unasked)]
+    return tuple(Decision(rule=rule, chosen=tuple(sorted(proposal.payload[rule.kind]))) for rule in named)

@@ -7,12 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from veristate.core import decimal_string
+from veristate.core import InputError, decimal_string
 from veristate.decisions import ensemble_mean
 
 FILE = "scores.csv"
-# What the input table also holds and no certificate speaks of never reaches the agent.
-DROPPED = ("name", "smiles")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -26,6 +24,8 @@ class ScoreTable:
     @classmethod
     def of(cls, ids: tuple[str, ...], members: NDArray[np.float32], temperature: float) -> "ScoreTable":
         """The table with calibrated ensemble means. Raises: InputError for values that are no probabilities."""
+        if not ((members >= 0) & (members <= 1)).all():
+            raise InputError("some values are no probabilities in [0, 1]")
         return cls(ids=ids, members=members, scores=ensemble_mean(members, temperature))
 
     @property

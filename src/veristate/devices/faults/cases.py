@@ -33,8 +33,8 @@ class SequenceFault:
 
     short_calls: bool
     magnitude: tuple[float, float]
-    rows: tuple[int, int] = (8, 16)
-    large_share: float = 0.6
+    rows: tuple[int, int]
+    large_share: float
     state: int = 0
 
     def patch(self, site: Site, Y: NDArray[np.float32], rng: np.random.Generator) -> Patch | None:
@@ -55,12 +55,12 @@ class SequenceFault:
 
 def case1() -> SequenceFault:
     """Large calls only."""
-    return SequenceFault(short_calls=False, magnitude=(1e-3, 12.0))
+    return SequenceFault(short_calls=False, magnitude=(1e-5, 8.0), rows=(1, 8), large_share=0.5)
 
 
 def case2() -> SequenceFault:
     """Large and short calls."""
-    return SequenceFault(short_calls=True, magnitude=(1e-3, 8.0))
+    return SequenceFault(short_calls=True, magnitude=(1e-3, 8.0), rows=(1, 12), large_share=0.6)
 
 
 def _weight(M: int) -> int:

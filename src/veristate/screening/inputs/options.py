@@ -1,6 +1,8 @@
 """What a user asks of a screening run."""
 
+import re
 from dataclasses import dataclass
+from math import inf
 from pathlib import Path
 from typing import Literal
 
@@ -17,8 +19,7 @@ class ScreeningOptions:
     """The options of `veristate screen`, checked as far as they can be without reading anything.
 
     `table` is None for the built-in case. `predictor` is ("herg",), ("module:factory",), or checkpoint paths.
-    `top` None means 20 % of the candidates, rounded down; `threshold` None means 0.5 (no threshold rule when `nearest`
-    asks for the candidates nearest to it). `recovery` says when the agent may read: "hold" after certification,
+    `top` None means 20 % of the candidates, rounded down; `threshold` None means 0.5; `nearest` adds a rule. `recovery` says when the agent may read: "hold" after certification,
     "restore" and "replace" at once, and how it is corrected then. `block` rows or columns are summed at once in a
     check; `budget` is in units.
     """
@@ -50,13 +51,14 @@ class ScreeningOptions:
     compare: bool = False
     strict: bool = False
     store: Path = Path(".veristate")
-    out: Path | None = None
 
     def __post_init__(self) -> None:
         checks = (
             (self.batch >= 1, f"--batch {self.batch}: at least 1 candidate at a time"),
-            (self.temperature > 0, f"--calibration-temperature {self.temperature}: must be above 0"),
-            (self.epsilon is None or self.epsilon >= 0, f"--epsilon {self.epsilon}: must be 0 or more"),
+            (0 < self.temperature < inf, f"--calibration-temperature {self.temperature}: must be finite and above 0"),
+            (self.epsilon is None or 0 <= self.epsilon < inf, f"--epsilon {self.epsilon}: must be finite, 0 or more"),
+            (self.epsilon is None or self.policy == "r1m", "--epsilon belongs to --policy r1m"),
+            (all(map(_is_sha256, self.digests)), "--sha256 takes 64 hexadecimal digits, as sha256sum prints them"),
             (self.budget is None or self.budget >= 0, f"--budget {self.budget}: must be 0 or more units"),
             (self.block is None or self.block >= 1, f"--block {self.block}: at least 1, or 0 for whole rows"),
             (self.inject is not None or self.seed == 0, "--seed belongs to --inject: nothing else is random"),
@@ -80,6 +82,10 @@ class ScreeningOptions:
             _within("--nearest", self.nearest, candidates)
             rules.append(Rule(kind="nearest", count=self.nearest, threshold=text))
         return tuple(rules)
+
+
+def _is_sha256(text: str) -> bool:
+    return re.fullmatch("[0-9a-f]{64}", text) is not None
 
 
 def _within(option: str, count: int, candidates: int) -> None:

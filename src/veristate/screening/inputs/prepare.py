@@ -7,20 +7,23 @@ from veristate.core import InputError, Rule
 from veristate.devices import Candidates, PredictorSpec, unreadable_inputs
 from veristate.screening.cases import herg
 from veristate.screening.inputs.options import ScreeningOptions
-from veristate.screening.inputs.table import Row, read_rows
+from veristate.screening.inputs.table import Row, read_table
 
 _NAMED_AT_MOST = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prepared:
-    """A run's inputs. `names` are for people; `excluded` tells which rows were left out and why."""
+    """A run's inputs. `names` are for people; `excluded` tells which rows were left out and why; `dropped` are the
+    table's columns that no certificate speaks of, so that no agent is shown them.
+    """
 
     spec: PredictorSpec
     candidates: Candidates
     names: tuple[str, ...]
     rules: tuple[Rule, ...]
     excluded: tuple[str, ...]
+    dropped: tuple[str, ...]
     title: str
 
     def trusted_spec(self, device: str) -> PredictorSpec:
@@ -32,7 +35,8 @@ def prepare(options: ScreeningOptions) -> Prepared:
     """The inputs of a run. Raises: InputError naming the row, column or option that can't be used."""
     path = herg.herg_table() if options.table is None else options.table
     spec, title = predictor_spec(options)
-    rows = read_rows(path, options.id_column, options.smiles_column)
+    table = read_table(path, options.id_column, options.smiles_column)
+    rows = table.rows
     bad = set(unreadable_inputs(spec, tuple(row.smiles for row in rows)))
     excluded = tuple(_why(rows[i]) for i in sorted(bad))
     if excluded and options.strict:
@@ -47,6 +51,7 @@ def prepare(options: ScreeningOptions) -> Prepared:
         names=tuple(r.name for r in kept),
         rules=options.rules(len(kept)),
         excluded=excluded,
+        dropped=tuple(column for column in table.columns if column != options.id_column),
         title=title,
     )
 
@@ -63,7 +68,9 @@ def predictor_spec(options: ScreeningOptions) -> tuple[PredictorSpec, str]:
         spec = replace(plain, members=members, digests=herg.MEMBER_DIGESTS, output=herg.OUTPUT)
         return spec, f"hERG blockade, {len(members)} Chemprop members of {herg.PACKAGE}"
     if len(options.predictor) == 1 and ":" in first and not Path(first).exists():
-        return replace(plain, kind="factory", factory=first), first
+        if options.output is not None or options.unsafe_pickle:
+            raise InputError("--output and --unsafe-pickle are for checkpoints; a factory gives scores itself")
+        return replace(plain, kind="factory", factory=first, digests=options.digests), first
     members = _checkpoints(options.predictor)
     if options.digests and len(options.digests) != len(members):
         raise InputError(f"{len(members)} checkpoints need {len(members)} --sha256, not {len(options.digests)}")
@@ -71,7 +78,7 @@ def predictor_spec(options: ScreeningOptions) -> tuple[PredictorSpec, str]:
         plain,
         members=members,
         digests=options.digests,
-        output=options.output or 0,
+        output=options.output,
         unsafe_pickle=options.unsafe_pickle,
     )
     return spec, f"{len(members)} Chemprop checkpoints"

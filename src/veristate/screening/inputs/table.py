@@ -20,8 +20,16 @@ class Row:
     name: str
 
 
-def read_rows(path: Path, id_column: str, smiles_column: str) -> tuple[Row, ...]:
-    """The rows in their order.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Table:
+    """The rows in their order, and the columns of the file."""
+
+    rows: tuple[Row, ...]
+    columns: tuple[str, ...]
+
+
+def read_table(path: Path, id_column: str, smiles_column: str) -> Table:
+    """The table of a CSV file.
 
     Raises: InputError for a file that can't be read, a missing column, no rows, and missing or repeated identifiers,
     naming column and lines.
@@ -49,7 +57,7 @@ def read_rows(path: Path, id_column: str, smiles_column: str) -> tuple[Row, ...]
         raise InputError(f"{path} can't be read: {error.strerror}") from error
     except (UnicodeDecodeError, csv.Error) as error:
         raise InputError(f"{path} is not a UTF-8 CSV table: {error}") from error
-    return _identified(path, rows, id_column)
+    return Table(rows=_identified(path, rows, id_column), columns=tuple(columns))
 
 
 def _identified(path: Path, rows: tuple[Row, ...], id_column: str) -> tuple[Row, ...]:
