@@ -15,12 +15,12 @@ import numpy as np
 
 from benchmarks.record import Claim, note, write
 from veristate.agents import load_agent
-from veristate.core import Certificate, Decision, Request, Rule, Verdict
+from veristate.core import Certificate, Decision, Recovery, Request, Rule, Verdict
 from veristate.decisions import decide
 from veristate.devices import fault_named
 from veristate.ledger import Ledger
 from veristate.numerics import put_array
-from veristate.screening import Recovery, ScreeningOptions
+from veristate.screening import ScreeningOptions
 from veristate.screening.episode import Episode, decisions_of
 from veristate.screening.studies.series import Series, Source, open_series
 from veristate.store import Store
@@ -81,7 +81,8 @@ def run_condition(
                     ledger.gateway.open_request(request)
                     with Episode(
                         request=request,
-                        agent=load_agent(agent),
+                        make_agent=lambda: load_agent(agent),
+                        dropped=series.prepared.dropped,
                         recovery=recovery,
                         workspace=home / "workspace",
                         store=store,
@@ -101,9 +102,7 @@ def run_episode(
 ) -> dict:
     """What became of one request; the judge of rightness is the reference decision, not the gateway."""
     start = time.perf_counter()
-    if episode.recovery == "hold":
-        episode.hold()
-    else:
+    if episode.recovery != "hold":
         episode.read_unverified(source.table)
     certificate = Certificate(
         request_id=episode.request.request_id,

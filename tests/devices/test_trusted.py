@@ -113,7 +113,7 @@ def test_a_healthy_pass_passes_with_the_same_bits(trusted: TrustedExecutor, tiny
         (m, b, layer) for m in range(2) for b in range(3) for layer in ("first", "second", "last")
     ]
     assert findings.verdict() is Verdict.PASS
-    assert not findings.units(2, 64).any()
+    assert not findings.marked_units(2, 64).any()
     assert summarise(findings.calls)["passed"] == 18
     assert str(trusted.pid) in findings.checked_on
 
@@ -148,7 +148,7 @@ def test_the_suspects_switches_decide(trusted: TrustedExecutor, tiny: Predictor)
     findings = run_suspect(tiny, trusted).checked.findings
     assert {c.verdict for c in findings.calls} == {Verdict.INAPPLICABLE}
     assert all("float32_matmul_precision" in c.reason for c in findings.calls)
-    assert findings.units(2, 64).all()
+    assert findings.marked_units(2, 64).all()
 
 
 def test_fixed_entropy_repeats_the_signs(trusted: TrustedExecutor, tiny: Predictor) -> None:
@@ -294,4 +294,4 @@ def test_herg_passes_with_the_same_bits(herg_hundred: Predictor) -> None:
     # A unit whose scores moved is among the units to recompute.
     moved = spoilt.scores != done.scores
     assert moved.any()
-    assert not (moved & ~spoilt.checked.findings.units(5, 100)).any()
+    assert not (moved & ~spoilt.checked.findings.flagged_units(5, 100)).any()

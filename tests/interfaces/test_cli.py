@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from veristate.interfaces.cli import main
+from veristate.ledger import Ledger
 
 TINY = Path(__file__).parents[1] / "screening"
 
@@ -63,11 +64,17 @@ def test_bad_input_names_the_option_and_writes_nothing(veristate, table, tmp_pat
     """One line on stderr, the exit code of its kind, no result on stdout."""
     if "--predictor" not in arguments:
         arguments = ["--predictor", "tiny:make", *arguments]
+    before = sorted(tmp_path.iterdir())
     found, out, err = veristate("screen", table, *arguments)
     assert found == code
     assert message in err
     assert "COMMITTED" not in out
-    assert not (tmp_path / "selected.csv").exists()
+    # A device or a factory is tried when the store is open already; nothing is journaled then.
+    made = [path for path in sorted(tmp_path.iterdir()) if path not in before]
+    assert made in ([], [tmp_path / ".veristate"])
+    if made:
+        with Ledger.open(tmp_path / ".veristate" / "ledger.sqlite") as ledger:
+            assert not list(ledger.entries())
 
 
 def test_json_is_one_object_with_the_committed_decision(veristate, table):
@@ -130,6 +137,27 @@ def test_fsck_tells_a_whole_store_from_a_changed_one(veristate, table):
     code, out, _ = veristate("fsck")
     assert code == 3
     assert "entry 2" in out
+
+
+def test_fsck_misses_blobs_that_the_journal_names(veristate, table):
+    """Exit 3 for each lost blob of a finished run, and for a lost store."""
+    assert veristate("screen", table, "--predictor", "tiny:make", "--inject", "case2")[0] == 0
+    blobs = [path for path in Path(".veristate/objects/blobs").rglob("*") if path.is_file()]
+    unnoticed = []
+    for path in blobs:
+        path.rename("aside")
+        code, out, _ = veristate("fsck")
+        if code != 3:
+            unnoticed.append((path, out))
+        Path("aside").rename(path)
+    assert not unnoticed
+    assert veristate("fsck")[0] == 0
+    Path(".veristate/objects").rename("elsewhere")
+    assert veristate("fsck")[0] == 3
+
+
+def test_a_store_that_is_none_is_a_usage_error(veristate):
+    """By the option's name."""
     assert veristate("fsck", "--store", "elsewhere")[0] == 2
 
 
@@ -155,8 +183,6 @@ def test_the_base_install_reads_records_and_says_what_screening_needs(veristate,
 
 def test_calibrate_sets_the_epsilon_that_r1m_uses(veristate, table):
     """It is kept in the store for this very contract; another contract has none."""
-    code, out, _ = veristate("screen", table, "--predictor", "herg", "--policy", "r1m", "--smiles-column", "name")
-    assert code == 2
     code, out, err = veristate("calibrate", table, "--predictor", "tiny:make", "--sources", "2", "--json")
     assert code == 0, err
     found = json.loads(out)

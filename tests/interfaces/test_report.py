@@ -153,6 +153,8 @@ def made(n=2845, members=5, *, wrong=580, flagged=True, rules=None, seed=3, cert
         checks={"calls": calls, "passed": calls - hits, "flagged": hits, "inapplicable": 0},
         layer_flags=layer_flags,
         flagged_units=units,
+        marked_units=units,
+        comparable=True,
         recomputed_units=n * members if certified else n * members // 3,
         recomputations=(
             Recomputation(reason="flagged", asked=units, computed=min(units * 4, n * members), decisions=then),

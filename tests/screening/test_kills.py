@@ -1,5 +1,6 @@
 """A run that is killed (kill -9) at any step: the same command goes on, and never commits twice."""
 
+import json
 import os
 import subprocess
 import sys
@@ -21,14 +22,14 @@ KILLED = Path(__file__).with_name("killed.py")
 TRANSACTIONS = 16
 
 
-def run(table, home, *, step=0, when="after"):
+def run(table, home, *, step=0, when="after", kills=True):
     """The exit code of the command, killed at a transaction unless the step is 0, with no process of its left."""
     mark = uuid.uuid4().hex
     command = [sys.executable, "-W", "ignore", str(KILLED), str(step), when, "screen", str(table), "--json"]
-    options = ["--predictor", "tiny:make", "--inject", "case2", "--seed", "3", "--recovery", "restore"]
+    options = ["--predictor", "tiny:make", "--inject", "case2", "--seed", "3", "--recovery", "restore", "--compare"]
     environment = os.environ | {"VERISTATE_TEST_MARK": mark}
     done = subprocess.run([*command, *options, "--store", str(home)], capture_output=True, env=environment, check=False)
-    if step:
+    if step and kills:
         assert done.returncode == -9, done.stderr.decode()
     assert_nothing_left(mark)
     return done
@@ -68,8 +69,11 @@ def kill_at(table, home, steps):
         assert_whole(home)
     done = run(table, home)
     assert done.returncode == 0, done.stderr.decode()
-    entries = assert_whole(home)
-    return sum(kind == "action.committed" for kind, _ in entries)
+    committed = [content["action"]["decisions"] for kind, content in assert_whole(home) if kind == "action.committed"]
+    found = json.loads(done.stdout)
+    assert [found["selected"], found["tested"]] == [decision["chosen"] for decision in committed[0]]
+    assert found["reference_match"] is True
+    return len(committed)
 
 
 def test_runs_killed_on_the_way_are_followed_by_one_commitment(table, tmp_path):
@@ -84,6 +88,11 @@ def test_a_run_killed_just_after_it_committed_is_not_committed_again(table, tmp_
     run(table, home, step=TRANSACTIONS)
     assert [kind for kind, _ in assert_whole(home)][-1] == "action.committed"
     assert kill_at(table, home, []) == 1
+
+
+def test_a_run_has_as_many_transactions_as_are_killed(table, tmp_path):
+    """A run killed after its last transaction has committed; one more would not be reached."""
+    assert run(table, tmp_path / "home", step=TRANSACTIONS + 1, kills=False).returncode == 0
 
 
 @pytest.mark.soak

@@ -49,6 +49,115 @@ def test_an_agent_that_deviates_is_refused(screen, tmp_path):
     assert not committed_entries(tmp_path / "home")
 
 
+def kinds(home):
+    """The kinds of the journal's entries, in order."""
+    with Ledger.open(home / "ledger.sqlite") as ledger:
+        ledger.require()
+        return [entry.kind for entry in ledger.entries()]
+
+
+@pytest.mark.parametrize("recovery", ["hold", "restore"])
+def test_what_can_not_be_kept_refuses_the_release_by_name(screen, tmp_path, recovery):
+    """An agent with an open file among its variables is shown nothing: it could not be taken back."""
+    with pytest.raises(RefusedError, match="handle"):
+        screen(agent="tiny:hoarder", recovery=recovery, **FAULT)
+    found = kinds(tmp_path / "home")
+    assert "release.refused" in found
+    assert "view.released" not in found
+    assert "action.committed" not in found
+
+
+@pytest.mark.parametrize(
+    ("agent", "reason"), [("tiny:talkative", "decision deviates"), ("tiny:silent", "decision deviates")]
+)
+def test_a_proposal_that_says_more_or_less_than_asked_is_refused_whole(screen, tmp_path, agent, reason):
+    """Nothing of the proposal is dropped or filled in: what the journal holds is what the agent said."""
+    result = screen(agent=agent)
+    assert result.story.refused == (reason,)
+    with Ledger.open(tmp_path / "home" / "ledger.sqlite") as ledger:
+        refused = [e.content["action"] for e in ledger.entries() if e.kind == "action.refused"]
+    said = {decision["rule"]["kind"] for decision in refused[0]["decisions"]}
+    assert said == ({"top_k", "threshold", "also"} if agent == "tiny:talkative" else {"top_k"})
+
+
+def test_an_action_under_another_requests_name_is_refused(screen):
+    """The gateway judges the request the agent named."""
+    assert screen(agent="tiny:Stranger").story.refused == ("request unknown",)
+
+
+@pytest.mark.parametrize("recovery", ["hold", "restore"])
+def test_an_agent_that_fails_is_named(screen, tmp_path, recovery):
+    """What it failed on unverified scores is only noted; on certified ones it ends the run with nothing committed."""
+    with pytest.raises(InputError, match=r"broken.*nothing works"):
+        screen(agent="tiny:broken", recovery=recovery, **FAULT)
+    assert not committed_entries(tmp_path / "home")
+
+
+def test_an_agent_object_that_read_discarded_values_is_not_used_again(screen):
+    """State restoration makes the agent anew: what it kept outside the session is gone too."""
+    healthy = screen(request_id="healthy")
+    result = screen(agent="tiny:Memoriser", recovery="restore", request_id="faulty", inject="case2", seed=0)
+    assert result.changes
+    assert result.committed
+    assert [d.chosen for d in result.decisions] == [d.chosen for d in healthy.decisions]
+
+
+def test_a_certified_decision_that_contradicts_the_committed_one_is_a_proven_fault(screen, tmp_path):
+    """One contract has one decision: if two are certified, a trusted recomputation was wrong, and nothing is hidden."""
+    from veristate.core import Action, Certificate, Decision, FaultProvenError, Request, View
+
+    first = screen()
+    home = tmp_path / "home"
+    with Ledger.open(home / "ledger.sqlite") as ledger:
+        request = ledger.gateway.request(first.request_id)
+        other = Request(request_id="r2", contract=request.contract, rules=request.rules)
+        ledger.gateway.open_request(other)
+        wrong = tuple(Decision(rule=rule, chosen=("c000",)) for rule in request.rules)
+        view = View(request_id="r2", contract=request.contract, table="t", fields=(), dropped=())
+        ledger.gateway.release_view(view)
+        ledger.gateway.certify(
+            Certificate(
+                request_id="r2",
+                contract=request.contract,
+                contract_kind="C2",
+                delta="0",
+                certifies="values",
+                decisions=wrong,
+                table="t",
+            )
+        )
+        action = Action(request_id="r2", contract=request.contract, view=view.digest, decisions=wrong)
+        assert ledger.gateway.commit(action).committed
+    with pytest.raises(FaultProvenError, match="r2"):
+        screen(request_id="r2")
+    assert kinds(home)[-1] == "commitment.contradicted"
+
+
+def test_the_certified_scores_are_those_of_a_hand_written_forward(screen, table):
+    """Each candidate's mean is torch's own for that row, whatever its batch: no score is misplaced."""
+    import numpy as np
+    import tiny
+    import torch
+
+    result = screen(**FAULT)
+    with table.open(newline="") as file:
+        inputs = [row["smiles"] for row in csv.DictReader(file)]
+    made = tiny.make(inputs)
+    with torch.inference_mode():
+        members = np.stack([torch.sigmoid(model(made.features))[:, 0].numpy() for model in made.models])
+    assert np.abs(members.astype(np.float64).mean(0) - np.array(result.scores.certified)).max() < 1e-6
+
+
+def test_the_nearest_rule_and_bf16_go_the_whole_way(screen):
+    """Three rules at once in bfloat16: the third chooses the scores nearest to the threshold."""
+    result = screen(dtype="bf16", nearest=7, threshold=0.4)
+    scores = dict(zip(result.scores.ids, result.scores.certified, strict=True))
+    nearest = sorted(scores, key=lambda name: (abs(scores[name] - 0.4), name))[:7]
+    assert result.committed
+    assert result.to_json()["nearest"] == sorted(nearest)
+    assert result.checks["flagged"] == 0
+
+
 def test_a_request_id_stands_for_one_content(screen):
     """The same id with other rules is refused, not answered with the old result."""
     assert screen(request_id="lab-1").committed

@@ -43,7 +43,74 @@ def greedy(session, task):
 
 
 def hoarder(session, task):
-    """An agent that keeps an open file among its variables."""
-    session.run("handle = open('scores.csv', 'w')")
+    """An agent that keeps an open file among its variables when it reads."""
+    session.run("handle = open('notes.txt', 'w')")
     session.read()
     return {rule.kind: () for rule in task.rules}
+
+
+def talkative(session, task):
+    """An agent that decides rightly and says something that nobody asked for."""
+    from veristate.agents.controllers import decide
+
+    session.read()
+    return decide(session, task) | {"also": ("c001",)}
+
+
+def silent(session, task):
+    """An agent that says nothing for the last rule."""
+    from veristate.agents.controllers import decide
+
+    session.read()
+    chosen = dict(decide(session, task))
+    del chosen[task.rules[-1].kind]
+    return chosen
+
+
+def broken(session, task):
+    """An agent that fails."""
+    session.read()
+    raise KeyError("nothing works")
+
+
+class Stranger:
+    """An agent that hands in its action under another request's name."""
+
+    name = "stranger"
+
+    def analyse(self, session, task):
+        """Prepares what the built-in controller would."""
+        from veristate.agents.controllers import decide
+
+        session.read()
+        session.propose(decide(session, task))
+
+    def submit(self, session, task):
+        """The prepared action, misaddressed."""
+        from veristate.agents import Proposal
+
+        return Proposal(request_id="another", view=session.pending.view, payload=session.pending.payload)
+
+
+class Memoriser:
+    """An agent that remembers in its own object what it decided first."""
+
+    name = "memoriser"
+
+    def __init__(self):
+        self.first = None
+
+    def analyse(self, session, task):
+        """Decides once and repeats that for ever."""
+        from veristate.agents.controllers import decide
+
+        session.read()
+        self.first = self.first or decide(session, task)
+        session.propose(self.first)
+
+    def submit(self, session, task):
+        """The prepared action."""
+        from veristate.agents import Proposal
+
+        pending = session.pending
+        return Proposal(request_id=task.request_id, view=pending.view, payload=pending.payload)

@@ -23,6 +23,7 @@ from veristate.core.records import (
     View,
 )
 from veristate.core.verdicts import Verdict
+from veristate.core.words import Dtype, PolicyName, Recovery
 
 __all__ = [
     "Action",
@@ -31,10 +32,13 @@ __all__ = [
     "Clock",
     "Contract",
     "Decision",
+    "Dtype",
     "EnvironmentUnusableError",
     "FaultProvenError",
     "InputError",
+    "PolicyName",
     "Record",
+    "Recovery",
     "RefusedError",
     "Request",
     "Rule",

@@ -1,6 +1,6 @@
 """Checking captured calls against the checker's own weights, and telling which units a flag belongs to."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -23,6 +23,8 @@ from veristate.numerics import (
 )
 
 ArrayDtype = Literal["float32", "bfloat16", "float64"]
+# A flagged call's rows are kept as evidence up to this many; the finding still names them all.
+EVIDENCE_ROWS = 64
 FULL_PRODUCTS = "float32_matmul_precision=highest"
 
 
@@ -54,14 +56,14 @@ class Checker:
         W, b = self._represented_weights(capture)
         reason = self._unknown_path(capture, W)
         if reason:
-            return self._finding(capture, W, Verdict.INAPPLICABLE, reason, seed)
+            return replace(self._finding(capture, W, Verdict.INAPPLICABLE, seed), reason=reason)
         arithmetic = self._arithmetic(capture, b is not None)
         X = round_to_bf16(capture.X) if capture.storage == "bfloat16" else capture.X
         call = Operands.of(X, W, b, capture.Y)
         check = check_linear(call, arithmetic, block=self._block, seed=seed)
         verdict = check.verdict()
         if verdict is Verdict.PASS:
-            return self._finding(capture, W, verdict, "", seed, check)
+            return self._finding(capture, W, verdict, seed, check)
         return self._attributed(capture, call, arithmetic, check, seed)
 
     def _attributed(
@@ -70,25 +72,29 @@ class Checker:
         """The finding of a call that did not pass: its rows' units, and every unit of a block with a column that the
         flagged units' rows don't explain. A cell that could not be judged marks its units too.
         """
-        positions = self._predictor.batches[capture.batch]
-        owners = self._predictor.rows(capture.batch, len(capture.X))
+        M = len(capture.X)
+        owners = self._predictor.rows(capture.batch, M)
         doubtful = (check.rows.flag | check.rows.inapplicable).any(axis=1)
-        if owners is None:
-            units = np.arange(positions.start, positions.stop)
-            left = check.columns.flag
-        else:
-            explained = np.isin(owners, owners[doubtful])
-            left = unexplained_columns(call, arithmetic, check, explained) | check.columns.inapplicable
-            blocks = np.flatnonzero(left.any(axis=1))
-            step = len(owners) if self._block is None else self._block
-            touched = (
-                np.isin(np.arange(len(owners)) // step, blocks) if len(blocks) else np.zeros(len(owners), dtype=bool)
-            )
-            units = np.unique(owners[doubtful | touched])
+        explained = np.zeros(M, dtype=bool) if owners is None else np.isin(owners, owners[doubtful])
+        left = unexplained_columns(call, arithmetic, check, explained) | check.columns.inapplicable
+        touched = self._rows_of_blocks(np.asarray(left.any(axis=1)), M)
         verdict = check.verdict()
-        reason = "" if verdict is Verdict.FLAG else "healthy arithmetic may overflow, or an operand is not finite"
-        finding = self._finding(capture, call.W, verdict, reason, seed, check)
-        return _replaced(finding, units=units, unexplained=int(left.sum()))
+        finding = self._finding(capture, call.W, verdict, seed, check)
+        units = finding.units if owners is None else tuple(map(int, np.unique(owners[doubtful | touched])))
+        flagged = check.flagged_rows if check.flagged_rows.any() else touched
+        return replace(
+            finding,
+            reason="" if verdict is Verdict.FLAG else "healthy arithmetic may overflow, or an operand is not finite",
+            unexplained=int(left.sum()),
+            units=units,
+            arithmetic=arithmetic.describe(),
+            evidence=tuple(map(int, np.flatnonzero(flagged)[:EVIDENCE_ROWS])),
+        )
+
+    def _rows_of_blocks(self, blocks: NDArray[np.bool_], rows: int) -> NDArray[np.bool_]:
+        """[rows], those that lie in the marked blocks."""
+        step = self._block or max(rows, 1)
+        return np.asarray(np.repeat(blocks, step)[:rows])
 
     def _represented_weights(self, capture: Capture) -> tuple[NDArray[Any], NDArray[Any] | None]:
         """W and b of the layer as they are multiplied: rounded to bf16 where the output is."""
@@ -126,10 +132,10 @@ class Checker:
         capture: Capture,
         W: NDArray[Any],
         verdict: Verdict,
-        reason: str,
         seed: bytes,
         check: LinearCheck | None = None,
     ) -> CallFinding:
+        """What is known before rows are given to units: a call that did not pass marks all of its batch."""
         positions = self._predictor.batches[capture.batch]
         return CallFinding(
             member=capture.member,
@@ -138,23 +144,20 @@ class Checker:
             ordinal=capture.ordinal,
             shape=(len(capture.X), W.shape[1], len(W)),
             verdict=verdict,
-            reason=reason,
+            reason="",
             rows=() if check is None else tuple(map(int, np.flatnonzero(check.flagged_rows))),
             columns=0 if check is None else int(check.columns.flag.sum()),
             unexplained=0,
             units=() if verdict is Verdict.PASS or not len(capture.X) else tuple(positions),
             worst=_worst(check),
             seed=seed.hex(),
+            arithmetic={},
+            evidence=(),
         )
 
 
 def _rounded(values: NDArray[np.float64]) -> NDArray[np.float64]:
     return round_to_bf16(values.astype(np.float32)).astype(np.float64)
-
-
-def _replaced(finding: CallFinding, *, units: NDArray[np.intp], unexplained: int) -> CallFinding:
-    content = finding.to_json() | {"units": [int(u) for u in units], "unexplained": unexplained}
-    return CallFinding.from_json(content)
 
 
 def _worst(check: LinearCheck | None) -> str:

@@ -18,7 +18,8 @@ class CallFinding:
     `rows` are its flagged rows, `columns` the number of flagged column cells, `unexplained` those that still exceed
     their bound without the flagged units' rows; `units` the table positions of the candidates to recompute. `reason`
     says why a check was not applicable. `worst` is the largest residual over its bound, as a decimal string. `seed`
-    repeats the signs.
+    repeats the signs. A call that did not pass names its `arithmetic`, and `evidence` are the rows whose operands are
+    kept: the flagged ones, or those of the blocks in which only columns were flagged.
     """
 
     member: int
@@ -34,16 +35,18 @@ class CallFinding:
     units: tuple[int, ...]
     worst: str
     seed: str
+    arithmetic: Mapping[str, str]
+    evidence: tuple[int, ...]
 
     def to_json(self) -> dict[str, Any]:
         """The finding as JSON values."""
-        return asdict(self) | {"verdict": self.verdict.value}
+        return asdict(self) | {"verdict": self.verdict.value, "arithmetic": dict(self.arithmetic)}
 
     @classmethod
     def from_json(cls, content: Mapping[str, Any]) -> "CallFinding":
         """The finding that `to_json` wrote."""
         values = dict(content)
-        tuples = {name: tuple(values[name]) for name in ("shape", "rows", "units")}
+        tuples = {name: tuple(values[name]) for name in ("shape", "rows", "units", "evidence")}
         return cls(**values | tuples | {"verdict": Verdict(values["verdict"])})
 
 
@@ -70,11 +73,19 @@ class Findings:
         """The flagged calls, in order."""
         return tuple(call for call in self.calls if call.verdict is Verdict.FLAG)
 
-    def units(self, members: int, candidates: int) -> NDArray[np.bool_]:
-        """[members, candidates]: the units that a flag, or a check that could not be applied, marks."""
+    def flagged_units(self, members: int, candidates: int) -> NDArray[np.bool_]:
+        """[members, candidates]: the units that a proven fault marks."""
+        return self._units(members, candidates, {Verdict.FLAG})
+
+    def marked_units(self, members: int, candidates: int) -> NDArray[np.bool_]:
+        """[members, candidates]: the units to recompute first: flagged, or in a call whose check was not applicable."""
+        return self._units(members, candidates, {Verdict.FLAG, Verdict.INAPPLICABLE})
+
+    def _units(self, members: int, candidates: int, verdicts: set[Verdict]) -> NDArray[np.bool_]:
         mask = np.zeros((members, candidates), dtype=bool)
         for call in self.calls:
-            mask[call.member, list(call.units)] = True
+            if call.verdict in verdicts:
+                mask[call.member, list(call.units)] = True
         return mask
 
 

@@ -9,8 +9,10 @@ import torch
 
 from veristate.core import EnvironmentUnusableError, InputError
 
+# oneDNN may multiply float32 matrices in a narrower format when one of these says so.
+_FPMATH_VARIABLES = ("ONEDNN_DEFAULT_FPMATH_MODE", "DNNL_DEFAULT_FPMATH_MODE")
 # oneDNN and MKL choose kernels by these; a run under another value is another computation.
-_KERNEL_VARIABLES = ("MKL_CBWR", "ONEDNN_MAX_CPU_ISA", "DNNL_MAX_CPU_ISA", "ONEDNN_DEFAULT_FPMATH_MODE")
+_KERNEL_VARIABLES = ("MKL_CBWR", "ONEDNN_MAX_CPU_ISA", "DNNL_MAX_CPU_ISA", "OPENBLAS_NUM_THREADS", *_FPMATH_VARIABLES)
 
 
 def prepare_process(device: str, threads: int) -> None:
@@ -36,8 +38,9 @@ def prepare_process(device: str, threads: int) -> None:
 
 
 def read_settings(device: str) -> dict[str, str]:
-    """What this process would compute with, as strings. Two processes with equal settings give equal bits."""
+    """What this process would compute with, as strings: what is known to decide which bits it gives."""
     settings = {
+        "python": platform.python_version(),
         "torch": torch.__version__,
         "numpy": np.__version__,
         "device": str(torch.device(device)),
@@ -45,16 +48,29 @@ def read_settings(device: str) -> dict[str, str]:
         "cpu_capability": torch.backends.cpu.get_cpu_capability(),
         "mkldnn": str(bool(torch.backends.mkldnn.enabled) and torch._C._has_mkldnn).lower(),
         "threads": str(torch.get_num_threads()),
-        "float32_matmul_precision": torch.get_float32_matmul_precision(),
+        "full_float32_products": str(full_float32_products()).lower(),
         "autocast_cache": str(torch.is_autocast_cache_enabled()).lower(),
         "flush_denormal": str(flushes_subnormals()).lower(),
     }
+    if torch.device(device).type == "cuda":
+        matmul = torch.backends.cuda.matmul
+        settings |= {
+            "cuda": str(torch.version.cuda),
+            "cudnn": str(torch.backends.cudnn.version()),  # type: ignore[no-untyped-call]
+            "tf32": str(bool(matmul.allow_tf32)).lower(),
+            "bf16_reduced_precision_reduction": str(bool(matmul.allow_bf16_reduced_precision_reduction)).lower(),
+        }
     return settings | {name.lower(): os.environ.get(name, "unset") for name in _KERNEL_VARIABLES}
 
 
 def full_float32_products() -> bool:
-    """Whether this process multiplies float32 matrices in float32 and not in a narrower format."""
-    return torch.get_float32_matmul_precision() == "highest"
+    """Whether this process is known to multiply float32 matrices in float32 and not in a narrower format."""
+    modes = {os.environ.get(name, "STRICT").upper() for name in _FPMATH_VARIABLES}
+    try:
+        return modes == {"STRICT"} and torch.get_float32_matmul_precision() == "highest"
+    except RuntimeError:
+        # torch refuses to say when its older and its newer switches were mixed.
+        return False
 
 
 def flushes_subnormals() -> bool:

@@ -38,8 +38,8 @@ class Standing:
 def judge(action: Action, standing: Standing | None) -> tuple[Reason, ...]:
     """Every reason against the action, in the order of `Reason`; empty when it may be committed.
 
-    Of an unknown request nothing else can be said. Without a certificate of values no view is certified, and without any no decision is
-    compared.
+    Of an unknown request nothing else can be said. Without a certificate of values no view is certified; without any
+    certificate no decision is compared.
     """
     if standing is None:
         return (Reason.REQUEST_UNKNOWN,)

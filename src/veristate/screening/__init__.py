@@ -1,7 +1,13 @@
 """Certified commitment: hold, verify, restore, commit (BioAgent-DF Algorithm 3)."""
 
-from veristate.screening.inputs.options import PolicyName, Recovery, ScreeningOptions
-from veristate.screening.outcome.outputs import prepare_folder, write_outputs, write_whole
+from veristate.screening.inputs.options import ScreeningOptions
+from veristate.screening.outcome.outputs import (
+    left_from_earlier,
+    prepare_folder,
+    stands_committed,
+    write_outputs,
+    write_whole,
+)
 from veristate.screening.outcome.result import (
     AgentStory,
     Change,
@@ -20,15 +26,15 @@ __all__ = [
     "Change",
     "JournalLine",
     "LayerFlags",
-    "PolicyName",
     "Recomputation",
-    "Recovery",
     "Scores",
     "ScreeningOptions",
     "ScreeningResult",
     "calibrate",
+    "left_from_earlier",
     "prepare_folder",
     "run_screening",
+    "stands_committed",
     "write_outputs",
     "write_whole",
 ]

@@ -20,6 +20,7 @@ from veristate.core import (
     Decision,
     EnvironmentUnusableError,
     InputError,
+    Recovery,
     RefusedError,
     Request,
     Rule,
@@ -28,7 +29,6 @@ from veristate.core import (
 )
 from veristate.core.records import RuleKind
 from veristate.ledger import Ledger, Outcome
-from veristate.screening.inputs.options import Recovery
 from veristate.screening.scoretable import FILE, ScoreTable
 from veristate.store import Store
 

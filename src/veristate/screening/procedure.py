@@ -8,8 +8,8 @@ import secrets
 from collections.abc import Callable
 from contextlib import ExitStack
 
-from veristate.agents import Agent, load_agent
-from veristate.core import Certificate, Clock, Contract, InputError, Request, utc_now
+from veristate.agents import load_agent
+from veristate.core import Certificate, Clock, Contract, FaultProvenError, InputError, Request, utc_now
 from veristate.decisions import Outcome as Rounds
 from veristate.decisions import Question, decide
 from veristate.devices import (
@@ -48,21 +48,25 @@ def run_screening(
 ) -> ScreeningResult:
     """What the run ended with: a committed decision, or why there is none.
 
-    Raises: InputError before anything is written; RefusedError when the store is in use or the request id stands for
-    something else; EnvironmentUnusableError when an executor can't be used. What was journaled by then stays.
+    Raises: InputError for what can't be used, the table and the options before anything is written; RefusedError when
+    the store is in use, the request id stands for something else, or the agent's state can't be kept before a read;
+    EnvironmentUnusableError when an executor can't be used; FaultProvenError when the certified decision is not the one
+    that was committed before. What was journaled by then stays.
     """
     fault = fault_named(options.inject, options.seed) if options.inject else None
-    agent = load_agent(options.agent)
+    load_agent(options.agent)
     phases = Phases(progress)
     with peak_memory() as peak:
         with phases("read the table"):
             prepared = prepare(options)
         with open_home(options.store, clock) as home, ExitStack() as stack:
+            if prepared.spec.unsafe_pickle and not prepared.spec.digests:
+                home.ledger.append("unsafe.pickle", {"members": list(prepared.spec.members)})
             with phases("load both executors"):
                 executors = stack.enter_context(start_executors(prepared, options.trusted_device, options.block))
             run = _Run(options, prepared, executors, home, phases)
             run.open(fault)
-            with run.episode(agent, new_salt) as episode:
+            with run.episode(new_salt) as episode:
                 run.hold_and_verify(fault, episode)
                 run.recompute()
                 outcome = run.commit(episode)
@@ -93,6 +97,7 @@ class _Run:
         self._findings = ""
         self._recomputed = ""
         self._qualification: dict[str, str] = {}
+        self._comparable = True
         self._certificate: Certificate | None = None
         self._certified: ScoreTable | None = None
         self._reference: ScoreTable | None = None
@@ -118,19 +123,18 @@ class _Run:
             contract=self._contract.digest,
             fault=fault.name if fault else "none simulated",
         )
-        if self._prepared.spec.unsafe_pickle and not self._prepared.spec.digests:
-            self._journal("unsafe.pickle", members=", ".join(trusted.weight_digests))
         with self._phases("qualify the trusted executor"):
             self._qualification = trusted.qualify()
         self._journal("executor.qualified", **self._qualification)
         with self._phases("measure coverage"):
             self._coverage = measure_coverage(self._executors.suspect)
 
-    def episode(self, agent: Agent, new_salt: Callable[[], str]) -> Episode:
+    def episode(self, new_salt: Callable[[], str]) -> Episode:
         """The agent's session for this request."""
         return Episode(
             request=self._request,
-            agent=agent,
+            make_agent=lambda: load_agent(self._options.agent),
+            dropped=self._prepared.dropped,
             recovery=self._options.recovery,
             workspace=self._home.workspace,
             store=self._home.store,
@@ -142,12 +146,14 @@ class _Run:
         """The suspect pass has run, its calls are checked; under `hold` nothing was shown to the agent."""
         with self._phases("score and check", self._groups) as step:
             self._pass = run_suspect(self._executors.suspect, self._executors.trusted, fault=fault, progress=step)
-        keep_pass(self._home, self._request.request_id, self._pass, read_settings(self._prepared.spec.device))
+        settings = read_settings(self._prepared.spec.device) | self._executors.suspect.libraries()
+        # The checks alone use numpy's BLAS: its threads decide no score's bits.
+        alike = set(self._contract.settings) - {"openblas_num_threads"}
+        self._comparable = all(settings.get(name) == self._contract.settings[name] for name in alike)
+        keep_pass(self._home, self._request.request_id, self._pass, settings)
         if fault:
             keep_injection(self._home, self._request.request_id, f"{fault.name}, seed {fault.seed}", fault.events)
-        if self._options.recovery == "hold":
-            episode.hold()
-        else:
+        if self._options.recovery != "hold":
             self._release(episode)
         self._findings = keep_findings(self._home, self._request.request_id, self._pass.checked)
 
@@ -157,8 +163,8 @@ class _Run:
         The executor is qualified again: if it no longer repeats its bits, nothing it computed is used.
         """
         suspect = self._executors.suspect
-        flagged = self._pass.checked.findings.units(*self._pass.scores.shape)
-        policy = policy_named(self._options.policy, flagged, self._epsilon)
+        marked = self._pass.checked.findings.marked_units(*self._pass.scores.shape)
+        policy = policy_named(self._options.policy, marked, self._epsilon)
         # `--compare` goes on to everything also where a budget stopped the rounds; that is reported, never certified.
         with self._phases("recompute on the trusted executor", self._groups) as step:
             again = GroupRecomputer(self._executors.trusted, suspect.batches, self._ids, step)
@@ -179,16 +185,34 @@ class _Run:
             self._certificate = self._certify(self._certified)
 
     def commit(self, episode: Episode) -> Outcome | None:
-        """What the gateway said of the agent's action; None when nothing is certified, so nothing was proposed."""
+        """What the gateway said of the agent's action; None when nothing is certified, so nothing was proposed.
+
+        Raises: FaultProvenError when the request was committed before with another decision: one contract has one.
+        """
         if self._certified is None or self._certificate is None:
-            self._reason = (
-                f"{int((~self._rounds.current.fixed).sum())} units are not recomputed and the budget of "
-                f"{self._options.budget} is spent: checks that passed bound no score, so no decision is certified"
-            )
+            self._reason = self._why_uncertified()
             self._journal("nothing.committed", reason=self._reason)
             return None
         with self._phases("agent and commitment"):
-            return episode.conclude(self._certified, self._certificate)
+            outcome = episode.conclude(self._certified, self._certificate)
+        earlier = self._home.ledger.gateway.committed(self._request.request_id)
+        if earlier and earlier[1].decisions != self._certificate.decisions:
+            self._journal("commitment.contradicted", certificate=self._certificate.digest, earlier=earlier[0].digest)
+            raise FaultProvenError(
+                f"request {self._request.request_id} was committed on {earlier[0].time} with another decision than is "
+                "certified now under the same contract: one of two trusted recomputations was wrong; see the journal"
+            )
+        return outcome
+
+    def _why_uncertified(self) -> str:
+        left = int((~self._rounds.current.fixed).sum())
+        done = f"{self._rounds.units_spent} units were recomputed and {left} are not"
+        what = (
+            "the decisions are certified, the scores that the agent would read are"
+            if self._rounds.certified
+            else ("checks that passed bound no score, so the decision is")
+        )
+        return f"{done}; the budget of {self._options.budget} units allows no further round; {what} not certified"
 
     def facts(self, fault: FaultModel | None, episode: Episode, outcome: Outcome | None) -> Facts:
         """What happened, for the telling."""
@@ -206,6 +230,7 @@ class _Run:
             episode=episode,
             outcome=outcome,
             reason=self._reason,
+            comparable=self._comparable,
         )
 
     def _release(self, episode: Episode) -> None:
@@ -219,18 +244,23 @@ class _Run:
             episode.read_unverified(table)
 
     def _certify(self, table: ScoreTable) -> Certificate:
+        """The certificate of the rounds' decisions; the table must give the same ones, since the agent will read it."""
+        decisions = self._rounds.decisions
+        assert decisions == tuple(decide(rule, table.scores, table.ids) for rule in self._prepared.rules)
         return Certificate(
             request_id=self._request.request_id,
-            contract=self._contract.digest,
+            contract=self._request.contract,
             contract_kind=self._contract.kind,
             delta="0",
             certifies="values",
-            decisions=tuple(decide(rule, table.scores, table.ids) for rule in self._prepared.rules),
+            decisions=decisions,
             table=self._home.store.put(table.to_csv()),
             evidence={
                 "recomputation": self._recomputed,
                 "units_recomputed": str(self._rounds.units_spent),
+                "executor": self._executors.trusted.checked_on,
                 "qualification": self._qualification["bits"],
+                "qualification_arithmetic": self._qualification["arithmetic"],
                 "findings": self._findings,
                 "findings_verdict": self._pass.checked.findings.verdict().value,
             },

@@ -2,6 +2,7 @@
 
 import warnings
 from contextlib import nullcontext
+from importlib.metadata import version
 from io import BytesIO
 from pathlib import Path
 
@@ -35,6 +36,7 @@ class ChempropPredictor:
         contents = [_verified(Path(path), spec, i) for i, path in enumerate(spec.members)]
         self._digests = tuple(digest(content) for content in contents)
         self.models = tuple(_open(Path(p), c, spec) for p, c in zip(spec.members, contents, strict=True))
+        self._output = spec.output or 0
         self.batches = spec.batches(len(candidates.ids))
         featurize = SimpleMoleculeMolGraphFeaturizer()
         graphs = [featurize(_molecule(i, smiles)) for i, smiles in enumerate(candidates.inputs)]
@@ -51,7 +53,7 @@ class ChempropPredictor:
         """The probabilities of one batch by one member."""
         bf16 = torch.autocast(torch.device(self._spec.device).type, dtype=torch.bfloat16)
         with torch.inference_mode(), bf16 if self._spec.dtype == "bf16" else nullcontext():
-            scores: torch.Tensor = self.models[member](self._graphs[batch])[:, self._spec.output]
+            scores: torch.Tensor = self.models[member](self._graphs[batch])[:, self._output]
         return scores.float().cpu().numpy()
 
     def rows(self, batch: int, rows: int) -> NDArray[np.intp] | None:
@@ -64,6 +66,10 @@ class ChempropPredictor:
         if not fitting or any(not np.array_equal(fitting[0], other) for other in fitting[1:]):
             return None
         return fitting[0].astype(np.intp)
+
+    def libraries(self) -> dict[str, str]:
+        """RDKit reads the molecules, Chemprop makes features and model of them."""
+        return {"chemprop": version("chemprop"), "rdkit": version("rdkit")}
 
     def weight_digests(self) -> tuple[str, ...]:
         """The SHA-256 of each checkpoint file."""
@@ -102,8 +108,10 @@ def _open(path: Path, content: bytes, spec: PredictorSpec) -> MPNN:
         features = model.message_passing.W_i.in_features
     except Exception as error:
         raise InputError(f"checkpoint {path} is not a Chemprop v2 model: {error}") from error
-    width = getattr(model.predictor, "n_tasks", spec.output + 1)
-    if not 0 <= spec.output < width:
+    width = int(getattr(model.predictor, "n_tasks", 1))
+    if spec.output is None and width > 1:
+        raise InputError(f"checkpoint {path} has {width} outputs: name the one that is the score with --output")
+    if not 0 <= (spec.output or 0) < width:
         raise InputError(f"checkpoint {path} has {width} outputs; --output {spec.output} is not one of them")
     expected = SimpleMoleculeMolGraphFeaturizer().shape
     if features != sum(expected):

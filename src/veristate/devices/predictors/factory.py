@@ -56,6 +56,10 @@ class FactoryPredictor:
             return None if owners is None else self._checked_rows(np.asarray(owners), positions, rows)
         return np.arange(positions.start, positions.stop) if rows == len(positions) else None
 
+    def libraries(self) -> dict[str, str]:
+        """Nothing is known of what a factory uses."""
+        return {}
+
     def weight_digests(self) -> tuple[str, ...]:
         """A digest of each member's parameters and buffers, as they were loaded."""
         return self._digests

@@ -8,9 +8,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from veristate.core import canonical_bytes, digest
-
-Dtype = Literal["fp32", "bf16"]
+from veristate.core import Dtype, canonical_bytes, digest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,9 +16,9 @@ class PredictorSpec:
     """An ensemble and how it is run.
 
     `kind` is "chemprop" (`members` are checkpoint paths, `digests` their SHA-256, `output` the column that is the
-    score) or "factory" (`factory` is "module:callable", `digests` those of the members' weights, once known).
-    `batch` candidates at a time in table order, the last batch short: the geometry belongs to the contract.
-    `unsafe_pickle` allows a checkpoint whose digest nobody gave.
+    score, None where there is but one) or "factory" (`factory` is "module:callable", `digests` those of the members'
+    weights, once known). `batch` candidates at a time in table order, the last batch short: the geometry belongs to the
+    contract. `unsafe_pickle` allows a checkpoint whose digest nobody gave.
     """
 
     kind: Literal["chemprop", "factory"]
@@ -29,7 +27,7 @@ class PredictorSpec:
     batch: int
     members: tuple[str, ...] = ()
     digests: tuple[str, ...] = ()
-    output: int = 0
+    output: int | None = None
     factory: str = ""
     threads: int = 1
     unsafe_pickle: bool = False
@@ -83,6 +81,10 @@ class Predictor(Protocol):
 
     def weight_digests(self) -> tuple[str, ...]:
         """One digest per member of what was loaded."""
+        ...
+
+    def libraries(self) -> dict[str, str]:
+        """The versions of what turns a candidate into numbers, beside torch: they belong to the contract."""
         ...
 
 

@@ -60,11 +60,16 @@ class TrustedExecutor:
 
     Use it as a context manager. The order is `qualify` - `checking` and `recompute` as often as needed - `qualify`:
     the second qualification must repeat the bits of the first, or nothing it computed in between counts.
+
+    `suspect_device` is named where it is the same device: then its checks are labelled self-checked.
     """
 
-    def __init__(self, spec: PredictorSpec, candidates: Candidates, *, block: int | None = 32) -> None:
+    def __init__(
+        self, spec: PredictorSpec, candidates: Candidates, *, block: int | None = 32, suspect_device: str = ""
+    ) -> None:
         self._spec = spec
         self._block = block
+        self._self_checked = torch.device(spec.device) == torch.device(suspect_device) if suspect_device else False
         self._candidates = candidates
         self._free = list(range(SLOTS))
         self._slots = [Slot.create() for _ in range(SLOTS)]
@@ -114,6 +119,12 @@ class TrustedExecutor:
         """The process's id."""
         return self._process.pid
 
+    @property
+    def checked_on(self) -> str:
+        """Where checks are computed, and whether that is the suspect's own device."""
+        label = " (the suspect's own device: self-checked)" if self._self_checked else ""
+        return f"trusted executor on {self._spec.device}{label}, process {self.pid}"
+
     def wait_until_loaded(self) -> None:
         """Returns when the process has loaded the predictor. Raises: what loading raised there."""
         self._load()
@@ -149,7 +160,9 @@ class TrustedExecutor:
                 "that device can't be trusted"
             )
         self._sample_bits = bits.pop()
-        return {"bits": self._sample_bits, "groups": str(len(groups)), "calls": str(len(verdicts))}
+        passed = sum(verdict == Verdict.PASS for verdict in verdicts)
+        counts = {"groups": str(len(groups)), "calls": str(len(verdicts)), "calls_passed": str(passed)}
+        return {"bits": self._sample_bits, "arithmetic": "checked" if passed else "not checked"} | counts
 
     @contextmanager
     def checking(self, *, entropy: str = "") -> Iterator["CaptureStream"]:
@@ -292,7 +305,7 @@ class CaptureStream:
             offset += size
         findings = Findings(
             calls=tuple(CallFinding.from_json(f) for f in header["findings"]),
-            checked_on=f"trusted executor on {ex._spec.device}, process {ex.pid}",
+            checked_on=ex.checked_on,
             block=ex._block,
         )
         self.result = CheckedPass(findings=findings, evidence=tuple(evidence), entropy=header["entropy"])

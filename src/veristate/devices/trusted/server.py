@@ -22,9 +22,6 @@ from veristate.devices.trusted.slots import Slot
 from veristate.devices.watch import LinearCall, watch
 from veristate.numerics import array_bytes
 
-# A flagged call's rows are kept as evidence up to this many; the finding still names them all.
-EVIDENCE_ROWS = 64
-
 
 class Server:
     """The state of one trusted process and an answer to each request."""
@@ -67,7 +64,7 @@ class Server:
         candidates = Candidates(ids=tuple(header["ids"]), inputs=tuple(header["inputs"]))
         prepare_process(self._spec.device, self._spec.threads)
         self._predictor = load_predictor(self._spec, candidates)
-        settings = read_settings(self._spec.device)
+        settings = read_settings(self._spec.device) | self._predictor.libraries()
         self._channel.send(
             {
                 "settings": settings,
@@ -115,8 +112,8 @@ class Server:
         seed = hashlib.sha256(self._entropy + len(self._findings).to_bytes(8, "big")).digest()[:16]
         finding = self._checker.check(capture, seed)
         self._findings.append(finding.to_json())
-        if finding.rows:
-            self._keep(len(self._findings) - 1, capture, list(finding.rows)[:EVIDENCE_ROWS])
+        if finding.evidence:
+            self._keep(len(self._findings) - 1, capture, list(finding.evidence))
 
     def _keep(self, finding: int, capture: Capture, rows: list[int]) -> None:
         for name, array in (("X", capture.X[rows]), ("Y", capture.Y[rows])):

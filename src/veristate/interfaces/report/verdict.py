@@ -118,10 +118,11 @@ def _figures(result: ScreeningResult) -> Iterator[tuple[str, str, str]]:
         count(result.recomputed_units),
         f"{share(result.recomputed_units, whole)}, policy {result.policy}",
     )
-    yield "Wrong values", "not known" if result.wrong_values is None else count(result.wrong_values), _moved(result)
+    label = "Wrong values" if result.comparable else "Differing values"
+    yield label, "not known" if result.wrong_values is None else count(result.wrong_values), _moved(result)
     if result.reference_match is not None:
         match = "Same" if result.reference_match else "Different" if result.decisions else "None"
-        yield "Healthy decisions", match, "certified beside a full trusted run"
+        yield "Healthy decisions", match, "what stands committed beside the trusted reference"
     if result.seconds:
         yield "Time", seconds(total_seconds(result)), "all phases"
     if result.peak_memory_mb is not None:
@@ -181,7 +182,10 @@ def _findings(result: ScreeningResult) -> Iterator[str]:
     elif not result.wrong_values:
         yield f"{plural(flagged, 'call')} of {count(calls)} {'was' if flagged == 1 else 'were'} proven wrong."
     if result.wrong_values:
-        yield f"{plural(result.wrong_values, 'score')} had been computed wrongly; {_otherwise(result)}"
+        wrong = (
+            "had been computed wrongly" if result.comparable else "differ from the trusted executor's own arithmetic"
+        )
+        yield f"{plural(result.wrong_values, 'score')} {wrong}; {_otherwise(result)}"
     elif result.wrong_values == 0 and result.recomputed_units:
         yield f"None of the {plural(result.recomputed_units, 'recomputed score')} had been wrong."
 

@@ -8,7 +8,7 @@ from veristate.numerics import bf16_arithmetic, fp32_arithmetic
 def contract_of(spec: PredictorSpec, candidates: Candidates, trusted: TrustedExecutor, temperature: float) -> Contract:
     """The reference computation: bits of a healthy run (C2) of this ensemble on the trusted device in this geometry."""
     model = {f"member_{i}": name for i, name in enumerate(trusted.weight_digests)}
-    model |= {"kind": spec.kind, "output": str(spec.output), "factory": spec.factory}
+    model |= {"kind": spec.kind, "output": "" if spec.output is None else str(spec.output), "factory": spec.factory}
     flush = trusted.settings["flush_denormal"] == "true"
     arithmetic = fp32_arithmetic(bias=True, flush=flush) if spec.dtype == "fp32" else bf16_arithmetic(bias=True)
     return Contract(

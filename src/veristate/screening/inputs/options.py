@@ -4,14 +4,9 @@ import re
 from dataclasses import dataclass
 from math import inf
 from pathlib import Path
-from typing import Literal
 
-from veristate.core import InputError, Rule, decimal_string
+from veristate.core import Dtype, InputError, PolicyName, Recovery, Rule, decimal_string
 from veristate.screening.cases import herg
-
-PolicyName = Literal["full", "r1", "r1m"]
-Recovery = Literal["hold", "replace", "restore"]
-Dtype = Literal["fp32", "bf16"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,9 +14,9 @@ class ScreeningOptions:
     """The options of `veristate screen`, checked as far as they can be without reading anything.
 
     `table` is None for the built-in case. `predictor` is ("herg",), ("module:factory",), or checkpoint paths.
-    `top` None means 20 % of the candidates, rounded down; `threshold` None means 0.5; `nearest` adds a rule. `recovery` says when the agent may read: "hold" after certification,
-    "restore" and "replace" at once, and how it is corrected then. `block` rows or columns are summed at once in a
-    check; `budget` is in units.
+    `top` None means 20 % of the candidates, rounded down; `threshold` None means 0.5; `nearest` adds a rule.
+    `recovery` says when the agent may read: "hold" after certification, "restore" and "replace" at once, and how it is
+    corrected then. `block` rows or columns are summed at once in a check; `budget` is in units.
     """
 
     table: Path | None = None

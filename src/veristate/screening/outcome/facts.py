@@ -15,7 +15,8 @@ from veristate.screening.scoretable import ScoreTable
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Facts:
     """The values a run left. `certified` is None when nothing was certified; `reference` is the healthy reference where
-    it was computed: the same table, or one computed for comparison alone. `reason` says why nothing was committed.
+    it was computed: the same table, or one computed for comparison alone. `reason` says why nothing was committed,
+    `comparable` whether a healthy suspect device would have given the reference's very bits.
     """
 
     options: ScreeningOptions
@@ -31,3 +32,4 @@ class Facts:
     episode: Episode
     outcome: Outcome | None
     reason: str
+    comparable: bool

@@ -89,7 +89,11 @@ class Scores:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScreeningResult:
-    """Everything a reader is told about one run. Counts are of units (one candidate from one member) where said so."""
+    """Everything a reader is told about one run. Counts are of units (one candidate from one member) where said so.
+
+    `flagged_units` lie in what a flag proves, `marked_units` also where a check was not applicable. `comparable` says
+    that both executors compute alike, so that a value with other bits than the reference's is a wrong one.
+    """
 
     request_id: str
     predictor: str
@@ -109,6 +113,8 @@ class ScreeningResult:
     checks: Mapping[str, int]
     layer_flags: tuple[LayerFlags, ...]
     flagged_units: int
+    marked_units: int
+    comparable: bool
     recomputed_units: int
     recomputations: tuple[Recomputation, ...]
     wrong_values: int | None
@@ -150,6 +156,8 @@ class ScreeningResult:
             "checks": dict(self.checks),
             "flags": self.checks["flagged"],
             "flagged_units": self.flagged_units,
+            "marked_units": self.marked_units,
+            "checked_on": self.checked_on,
             "recomputed_units": self.recomputed_units,
             "wrong_values": self.wrong_values,
             "selected": list(selected.chosen) if selected else None,

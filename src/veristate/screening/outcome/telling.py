@@ -46,7 +46,9 @@ def tell(facts: Facts, ledger: Ledger, seconds: Mapping[str, float], peak_mb: fl
         block=findings.block,
         checks=summarise(findings.calls),
         layer_flags=layer_flags(findings.calls),
-        flagged_units=int(findings.units(*facts.suspect.scores.shape).sum()),
+        flagged_units=int(findings.flagged_units(*facts.suspect.scores.shape).sum()),
+        marked_units=int(findings.marked_units(*facts.suspect.scores.shape).sum()),
+        comparable=facts.comparable,
         recomputed_units=facts.rounds.units_spent,
         recomputations=_recomputations(facts),
         wrong_values=wrong.values,
@@ -62,7 +64,7 @@ def tell(facts: Facts, ledger: Ledger, seconds: Mapping[str, float], peak_mb: fl
         story=_story(facts),
         journal=tuple(JournalLine(seq=e.seq, time=e.time, kind=e.kind, digest=e.digest) for e in mine),
         journal_head=ledger.head(),
-        reference_match=_reference_match(facts),
+        reference_match=_reference_match(facts, ledger),
         peak_memory_mb=peak_mb,
         seconds=dict(seconds),
     )
@@ -137,7 +139,7 @@ def _story(facts: Facts) -> AgentStory:
     refused = () if outcome is None or outcome.committed else tuple(reason.value for reason in outcome.reasons)
     steps = tuple(episode.steps) + ((f"Nothing was proposed: {facts.reason}.",) if facts.reason else ())
     return AgentStory(
-        agent=episode.agent.name,
+        agent=episode.agent_name,
         recovery=episode.recovery,
         read_unverified=episode.read_before,
         restored=episode.restored,
@@ -146,10 +148,9 @@ def _story(facts: Facts) -> AgentStory:
     )
 
 
-def _reference_match(facts: Facts) -> bool | None:
-    """Whether the certified decisions are those of the healthy reference; None without a comparison."""
+def _reference_match(facts: Facts, ledger: Ledger) -> bool | None:
+    """Whether what stands committed is what the healthy reference decides; None without a comparison."""
     if not facts.options.compare or facts.reference is None:
         return None
-    return facts.certificate is not None and facts.certificate.decisions == decisions_over(
-        facts.reference, facts.request.rules
-    )
+    committed = ledger.gateway.committed(facts.request.request_id)
+    return committed is not None and committed[1].decisions == decisions_over(facts.reference, facts.request.rules)

@@ -19,7 +19,9 @@ class Executors:
 @contextmanager
 def start_executors(prepared: Prepared, trusted_device: str, block: int | None) -> Iterator[Executors]:
     """Both executors; the trusted process loads while this one does. Raises: as loading does."""
-    with TrustedExecutor(prepared.trusted_spec(trusted_device), prepared.candidates, block=block) as trusted:
+    spec = prepared.trusted_spec(trusted_device)
+    device = prepared.spec.device
+    with TrustedExecutor(spec, prepared.candidates, block=block, suspect_device=device) as trusted:
         prepare_process(prepared.spec.device, prepared.spec.threads)
         suspect = load_predictor(prepared.spec, prepared.candidates)
         trusted.wait_until_loaded()

@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from veristate.core import PolicyName
 from veristate.decisions import Outcome as RoundsOutcome
 from veristate.decisions import Policy, Question, Recomputed, full, r1, r1m, run_rounds
 from veristate.devices import Group, TrustedExecutor, require_probabilities
-from veristate.screening.inputs.options import PolicyName
 
 Mask = NDArray[np.bool_]
 

@@ -39,13 +39,15 @@ def calibrate(
     """
     if not faults or not seeds:
         raise InputError("calibration needs at least one source: a fault and a seed")
-    with open_home(options.store, clock) as home, open_series(options, note) as series:
+    with open_home(options.store, clock) as home:
         residuals = []
-        for fault in faults:
-            for seed in seeds:
-                residual = series.residual_after_r1(series.source(fault_named(fault, seed)))
-                residuals.append((fault, seed, residual))
-                note(f"{fault} seed {seed}: R1 leaves {residual:.3g}")
+        with open_series(options, note) as series:
+            for fault in faults:
+                for seed in seeds:
+                    residual = series.residual_after_r1(series.source(fault_named(fault, seed)))
+                    residuals.append((fault, seed, residual))
+                    note(f"{fault} seed {seed}: R1 leaves {residual:.3g}")
+        # Written once the executor has been qualified again: before that nothing it computed counts.
         epsilon = epsilon_from_residuals(np.array([residual for _, _, residual in residuals]))
         found = Calibration(epsilon=epsilon, residuals=tuple(residuals), contract=series.contract.digest)
         lines = [{"fault": f, "seed": s, "residual": decimal_string(r)} for f, s, r in residuals]

@@ -51,7 +51,7 @@ class Series:
         return Source(
             table=ScoreTable.of(self.prepared.candidates.ids, done.scores, self.temperature),
             findings=done.checked.findings,
-            flagged=done.checked.findings.units(*done.scores.shape),
+            flagged=done.checked.findings.marked_units(*done.scores.shape),
             events=tuple(fault.events) if fault else (),
             seconds=done.seconds,
         )

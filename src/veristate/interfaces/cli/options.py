@@ -1,0 +1,42 @@
+"""The options that several subcommands share, with their help."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from veristate.core import Dtype
+
+INPUT, RULES, RUN, TRUST, FAULT, OUTPUT = "Input", "Decision", "Execution", "Trust", "Simulation", "Output"
+
+Candidates = Annotated[
+    Path | None,
+    typer.Argument(help="Table of candidates (CSV). Without it: 2,845 approved drugs from the admet-ai wheel."),
+]
+Predictor = Annotated[
+    list[str] | None,
+    typer.Option(help="herg, module:factory, or checkpoints (several, or a folder).", rich_help_panel=INPUT),
+]
+Sha256 = Annotated[list[str] | None, typer.Option(help="Digest of each checkpoint, in order.", rich_help_panel=INPUT)]
+UnsafePickle = Annotated[
+    bool,
+    typer.Option("--unsafe-pickle", help="Open checkpoints without digest (journaled).", rich_help_panel=INPUT),
+]
+OutputColumn = Annotated[
+    int | None, typer.Option("--output", help="Output column of a checkpoint that is the score.", rich_help_panel=INPUT)
+]
+IdColumn = Annotated[str, typer.Option(help="Column of identifiers.", rich_help_panel=INPUT)]
+SmilesColumn = Annotated[
+    str, typer.Option(help="Column of SMILES, or of what the factory reads.", rich_help_panel=INPUT)
+]
+Strict = Annotated[bool, typer.Option("--strict", help="Unreadable candidates are an error.", rich_help_panel=INPUT)]
+Temperature = Annotated[float, typer.Option(help="T of sigmoid(logit(p)/T) per member.", rich_help_panel=RULES)]
+DtypeOption = Annotated[Dtype, typer.Option(help="Number format; bf16 by autocast.", rich_help_panel=RUN)]
+Batch = Annotated[int, typer.Option(help="Candidates per batch.", rich_help_panel=RUN)]
+Device = Annotated[str, typer.Option(help="The device that is not trusted.", rich_help_panel=RUN)]
+TrustedDevice = Annotated[str, typer.Option(help="The device of the trusted executor.", rich_help_panel=TRUST)]
+Block = Annotated[int, typer.Option(help="Rows or columns per checksum; 0: whole rows.", rich_help_panel=TRUST)]
+StoreFolder = Annotated[Path, typer.Option(help="Folder of blobs, journal and commitments.", rich_help_panel=OUTPUT)]
+Json = Annotated[
+    bool, typer.Option("--json", help="One JSON object on stdout instead of text.", rich_help_panel=OUTPUT)
+]
