@@ -23,7 +23,7 @@ from veristate.devices import (
     summarise,
 )
 from veristate.devices.faults import Patch, Rectangle, Site
-from veristate.devices.trusted.executor import SLOTS
+from veristate.devices.trusted.process import SLOTS
 
 
 def scored(predictor: Predictor) -> dict[tuple[int, int], np.ndarray]:
