@@ -154,6 +154,7 @@ def made(n=2845, members=5, *, wrong=580, flagged=True, rules=None, seed=3, cert
         layer_flags=layer_flags,
         flagged_units=units,
         marked_units=units,
+        injected_calls=377,
         comparable=True,
         recomputed_units=n * members if certified else n * members // 3,
         recomputations=(

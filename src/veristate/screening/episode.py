@@ -78,6 +78,8 @@ class Episode:
             cell_timeout=self.cell_timeout,
         )
         self._session.tool = self._deliver
+        if self.recovery == "hold":
+            self._session.hold(FILE, "its scores are not certified yet")
         self._session.say("user", f"Apply the rules of {self.request.request_id} to {FILE} and prepare the action.")
 
     def __enter__(self) -> "Episode":

@@ -55,6 +55,8 @@ def _checking(result: ScreeningResult) -> list[str]:
         f"Checked {checks['calls']:,} linear calls ({result.coverage:.1%} of the multiply-adds, {result.dtype}): "
         f"{checks['flagged']:,} flagged, {checks['inapplicable']:,} not applicable."
     ]
+    if result.injected:
+        lines.append(f"The simulated fault changed what {result.injected_calls:,} of them gave.")
     if result.wrong_values is None:
         lines.append(f"{result.marked_units:,} of {units:,} values were marked for recomputation.")
     elif not result.wrong_values:

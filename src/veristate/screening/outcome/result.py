@@ -93,6 +93,7 @@ class ScreeningResult:
 
     `flagged_units` lie in what a flag proves, `marked_units` also where a check was not applicable. `comparable` says
     that both executors compute alike, so that a value with other bits than the reference's is a wrong one.
+    `injected_calls` is the number of calls that a simulated fault changed.
     """
 
     request_id: str
@@ -103,6 +104,7 @@ class ScreeningResult:
     device: str
     trusted_device: str
     injected: str | None
+    injected_calls: int
     policy: str
     rules: tuple[Rule, ...]
     excluded: tuple[str, ...]
@@ -151,6 +153,7 @@ class ScreeningResult:
             "device": self.device,
             "trusted_device": self.trusted_device,
             "injected": self.injected,
+            "injected_calls": self.injected_calls,
             "policy": self.policy,
             "coverage": {"watched_share": self.coverage, "unwatched": dict(self.unwatched)},
             "checks": dict(self.checks),

@@ -37,6 +37,7 @@ def tell(facts: Facts, ledger: Ledger, seconds: Mapping[str, float], peak_mb: fl
         device=options.device,
         trusted_device=options.trusted_device,
         injected=f"{facts.fault.name} (seed {facts.fault.seed}, simulated)" if facts.fault else None,
+        injected_calls=sum(event.stored > 0 for event in facts.fault.events) if facts.fault else 0,
         policy=options.policy,
         rules=facts.request.rules,
         excluded=facts.prepared.excluded,
