@@ -39,5 +39,7 @@ def open_home(path: Path, clock: Clock) -> Iterator[Home]:
     store = Store.open(path / "objects")
     with store.exclusive(), Ledger.open(path / "ledger.sqlite", clock=clock) as ledger:
         home = Home(path=path, store=store, ledger=ledger)
-        yield home
-        shutil.rmtree(home.workspace, ignore_errors=True)
+        try:
+            yield home
+        finally:
+            shutil.rmtree(home.workspace, ignore_errors=True)
