@@ -199,7 +199,7 @@ def summary_of(series: Series, sources: dict[tuple[str, int], Source], episodes:
                 "seed": seed,
                 "events": len(source.events),
                 "flagged_calls": len(source.findings.flagged()),
-                "flagged_units": int(source.flagged.sum()),
+                "marked_units": int(source.marked.sum()),
                 "changed_means": int(np.count_nonzero(moved)),
                 "largest_displacement": float(moved.max()),
                 "changed": sorted(

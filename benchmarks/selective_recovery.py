@@ -67,7 +67,7 @@ def judge(series: Series, source: Source, epsilon: float) -> dict:
     return {
         "agree": agree,
         "sizes": {name: int(mask.sum()) for name, mask in chosen.items() if not name.startswith("random")},
-        "flagged_units": int(source.flagged.sum()),
+        "marked_units": int(source.marked.sum()),
         "wrong_units": int((source.table.members != series.reference.members).sum()),
         "wrong_units_after_r1": int((r1.members != series.reference.members).sum()),
         "residual_after_r1": float(np.abs(r1.scores - series.reference.scores).max()),

@@ -156,6 +156,25 @@ def test_fsck_misses_blobs_that_the_journal_names(veristate, table):
     assert veristate("fsck")[0] == 3
 
 
+def test_fsck_does_not_mend_an_emptied_ledger(veristate, table):
+    """A ledger cut to nothing beside a store with blobs is a finding, not an empty store."""
+    assert veristate("screen", table, "--predictor", "tiny:make")[0] == 0
+    for path in Path(".veristate").glob("ledger.sqlite*"):
+        path.write_bytes(b"") if path.name == "ledger.sqlite" else path.unlink()
+    code, out, _ = veristate("fsck")
+    assert code == 3
+    assert "entries were lost" in out
+
+
+def test_a_recorded_fault_is_replayed(veristate, table):
+    """What a simulated fault did is written beside the decision, and gives the same wrong values again."""
+    one = ["screen", table, "--predictor", "tiny:make", "--json", "--compare", "--inject"]
+    first = json.loads(veristate(*one, "case2", "--seed", "2", "--out", "o", "--store", "s1")[1])
+    again = json.loads(veristate(*one, "replay:o/simulated-fault.jsonl", "--store", "s2")[1])
+    assert first["wrong_values"] == again["wrong_values"] > 0
+    assert first["injected_calls"] == again["injected_calls"]
+
+
 def test_a_store_that_is_none_is_a_usage_error(veristate):
     """By the option's name."""
     assert veristate("fsck", "--store", "elsewhere")[0] == 2

@@ -155,6 +155,9 @@ def made(n=2845, members=5, *, wrong=580, flagged=True, rules=None, seed=3, cert
         flagged_units=units,
         marked_units=units,
         injected_calls=377,
+        injected_residuals="",
+        epsilon=None,
+        agent="keeps",
         comparable=True,
         recomputed_units=n * members if certified else n * members // 3,
         recomputations=(

@@ -102,35 +102,33 @@ def test_an_agent_object_that_read_discarded_values_is_not_used_again(screen):
     assert [d.chosen for d in result.decisions] == [d.chosen for d in healthy.decisions]
 
 
-def test_a_certified_decision_that_contradicts_the_committed_one_is_a_proven_fault(screen, tmp_path):
-    """One contract has one decision: if two are certified, a trusted recomputation was wrong, and nothing is hidden."""
-    from veristate.core import Action, Certificate, Decision, FaultProvenError, Request, View
+@pytest.mark.parametrize("part", ["table", "decisions"])
+def test_a_certificate_that_contradicts_an_earlier_one_is_a_proven_fault(screen, tmp_path, part):
+    """One contract has one table: if two are certified for a request, nothing is committed and nothing is hidden."""
+    import dataclasses
+
+    from veristate.core import Decision, FaultProvenError
 
     first = screen()
     home = tmp_path / "home"
     with Ledger.open(home / "ledger.sqlite") as ledger:
         request = ledger.gateway.request(first.request_id)
-        other = Request(request_id="r2", contract=request.contract, rules=request.rules)
-        ledger.gateway.open_request(other)
+        ledger.gateway.open_request(dataclasses.replace(request, request_id="r2"))
         wrong = tuple(Decision(rule=rule, chosen=("c000",)) for rule in request.rules)
-        view = View(request_id="r2", contract=request.contract, table="t", fields=(), dropped=())
-        ledger.gateway.release_view(view)
-        ledger.gateway.certify(
-            Certificate(
-                request_id="r2",
-                contract=request.contract,
-                contract_kind="C2",
-                delta="0",
-                certifies="values",
-                decisions=wrong,
-                table="t",
-            )
-        )
-        action = Action(request_id="r2", contract=request.contract, view=view.digest, decisions=wrong)
-        assert ledger.gateway.commit(action).committed
+        change = {"table": {"table": "f" * 64}, "decisions": {"decisions": wrong}}[part]
+        ledger.gateway.certify(dataclasses.replace(first.certificate, request_id="r2", **change))
     with pytest.raises(FaultProvenError, match="r2"):
         screen(request_id="r2")
-    assert kinds(home)[-1] == "commitment.contradicted"
+    assert kinds(home)[-1] == "certificate.contradicted"
+    assert len(committed_entries(home)) == 1
+
+
+def test_a_hooked_layer_is_not_judged_by_its_changed_output(screen):
+    """A hook of the user's that scales a layer's output is part of the model: not watched, and no fault."""
+    result = screen(predictor=("tiny:hooked",))
+    assert result.committed
+    assert result.checks["flagged"] == 0
+    assert result.coverage < 1
 
 
 def test_the_certified_scores_are_those_of_a_hand_written_forward(screen, table):

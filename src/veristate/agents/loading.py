@@ -1,5 +1,6 @@
 """Finding the agent that the user names."""
 
+import copy
 import inspect
 import sys
 from collections.abc import Callable
@@ -89,7 +90,9 @@ def _checked(found: Any, spec: str, attribute: str) -> Agent:
             f"agent {spec!r}: a {type(found).__name__} without {' and '.join(missing)}; an agent has "
             "analyse(session, task) and submit(session, task), or is one function of session and task"
         )
-    return found if isinstance(getattr(found, "name", None), str) else _Named(found, attribute)
+    # A module's one instance is never used itself: each caller gets a copy that has seen nothing yet.
+    fresh = copy.deepcopy(found)
+    return fresh if isinstance(getattr(fresh, "name", None), str) else _Named(fresh, attribute)
 
 
 def _missing_of_instance(found: Any) -> list[str]:

@@ -5,6 +5,7 @@ back is not part of it: it is discarded when the session goes back.
 """
 
 import os
+import stat
 import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -165,6 +166,7 @@ class Session:
         salt = self._unused_salt()
         # What a cell left running could write into the files and the namespace after they are restored.
         self._namespace.settle()
+        _drop_special_files(self.workspace)
         replaced = self._store.restore(checkpoint.files, self.workspace)
         try:
             self._namespace.restore(stored)
@@ -193,18 +195,30 @@ class Session:
         """Returns when the file is there, whole. A link that the agent put in its place is replaced, not followed."""
         if (self.workspace / name).is_dir() and not (self.workspace / name).is_symlink():
             raise InputError(f"{name} is a folder in the workspace; it can't be delivered as a file")
-        descriptor, draft = tempfile.mkstemp(dir=self.workspace, prefix=f".{name}.")
+        draft = ""
         try:
+            descriptor, draft = tempfile.mkstemp(dir=self.workspace, prefix=f".{name}.")
             with open(descriptor, "wb") as file:  # noqa: PTH123 - of a descriptor
                 file.write(data)
                 os.fchmod(file.fileno(), 0o644)
             Path(draft).replace(self.workspace / name)
-        except OSError as error:
-            Path(draft).unlink(missing_ok=True)
-            raise EnvironmentUnusableError(f"{self.workspace / name}: {error.strerror}; make room for it") from error
+        except BaseException as error:
+            if draft:
+                Path(draft).unlink(missing_ok=True)
+            if isinstance(error, OSError):
+                raise EnvironmentUnusableError(f"{self.workspace / name} can't be written: {error.strerror}") from error
+            raise
 
 
 def _plain_name(name: str) -> str:
     if name != Path(name).name or name in ("", ".", ".."):
         raise InputError(f"a delivered file needs a plain name, not {name!r}")
     return name
+
+
+def _drop_special_files(folder: Path) -> None:
+    """Removes pipes, sockets and devices: no snapshot could hold them, and they would stop a restoration."""
+    for path in folder.rglob("*"):
+        mode = path.lstat().st_mode
+        if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode) or stat.S_ISLNK(mode)):
+            path.unlink()

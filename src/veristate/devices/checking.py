@@ -23,7 +23,7 @@ from veristate.numerics import (
 )
 
 ArrayDtype = Literal["float32", "bfloat16", "float64"]
-# A flagged call's rows are kept as evidence up to this many; the finding still names them all.
+# Flagged rows, and the rows of one block, are kept as evidence up to this many; the finding still names them all.
 EVIDENCE_ROWS = 64
 FULL_PRODUCTS = "float32_matmul_precision=highest"
 
@@ -81,15 +81,21 @@ class Checker:
         verdict = check.verdict()
         finding = self._finding(capture, call.W, verdict, seed, check)
         units = finding.units if owners is None else tuple(map(int, np.unique(owners[doubtful | touched])))
-        flagged = check.flagged_rows if check.flagged_rows.any() else touched
         return replace(
             finding,
             reason="" if verdict is Verdict.FLAG else "healthy arithmetic may overflow, or an operand is not finite",
             unexplained=int(left.sum()),
             units=units,
             arithmetic=arithmetic.describe(),
-            evidence=tuple(map(int, np.flatnonzero(flagged)[:EVIDENCE_ROWS])),
+            evidence=self._evidence(check.flagged_rows, np.asarray(left.any(axis=1))),
         )
+
+    def _evidence(self, flagged: NDArray[np.bool_], blocks: NDArray[np.bool_]) -> tuple[int, ...]:
+        """The rows to keep: flagged ones, and the whole of the first block whose columns they don't explain."""
+        first = np.zeros_like(blocks)
+        first[np.flatnonzero(blocks)[:1]] = True
+        block = np.flatnonzero(self._rows_of_blocks(first, len(flagged)))[:EVIDENCE_ROWS]
+        return tuple(map(int, np.union1d(np.flatnonzero(flagged)[:EVIDENCE_ROWS], block)))
 
     def _rows_of_blocks(self, blocks: NDArray[np.bool_], rows: int) -> NDArray[np.bool_]:
         """[rows], those that lie in the marked blocks."""

@@ -6,6 +6,9 @@ from dataclasses import dataclass
 
 import torch
 
+# Marks the hooks of the watch and of simulated faults.
+OURS = "_veristate"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LinearCall:
@@ -44,6 +47,7 @@ def watch(model: torch.nn.Module, on_call: Callable[[LinearCall], None]) -> Iter
             Y = output.detach().reshape(len(X), output.shape[-1])
             on_call(LinearCall(layer=name, ordinal=ordinal, X=X, Y=Y))
 
+        setattr(seen, OURS, True)
         return seen
 
     handles = [
@@ -57,9 +61,15 @@ def watch(model: torch.nn.Module, on_call: Callable[[LinearCall], None]) -> Iter
 
 
 def linear_layers(model: torch.nn.Module) -> dict[str, torch.nn.Linear]:
-    """The layers that `watch` sees, by their name in the model."""
+    """The layers that `watch` sees, by their name in the model.
+
+    Not those with another forward, or with a hook of somebody else that may change what the layer gave: their outputs
+    are another computation than Y = X W^T + b.
+    """
     return {
         name: module
         for name, module in model.named_modules()
-        if isinstance(module, torch.nn.Linear) and type(module).forward is torch.nn.Linear.forward
+        if isinstance(module, torch.nn.Linear)
+        and type(module).forward is torch.nn.Linear.forward
+        and all(getattr(hook, OURS, False) for hook in module._forward_hooks.values())
     }

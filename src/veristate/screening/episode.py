@@ -7,7 +7,6 @@
 Source: BioAgent-DF Algorithm 3, I.7, K.3.
 """
 
-import shutil
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -30,7 +29,7 @@ from veristate.core import (
 from veristate.core.records import RuleKind
 from veristate.ledger import Ledger, Outcome
 from veristate.screening.scoretable import FILE, ScoreTable
-from veristate.store import Store
+from veristate.store import Store, remove_folder
 
 T = TypeVar("T")
 
@@ -58,14 +57,17 @@ class Episode:
     _agent: Agent = field(init=False)
     _session: Session = field(init=False)
     _offered: ScoreTable | None = None
-    _checkpoint: Checkpoint | None = None
+    _start: Checkpoint | None = None
+    _kept: bool = False
     _shown: View | None = None
     _unverified: View | None = None
 
     def __post_init__(self) -> None:
         try:
-            if self.workspace.exists():
-                shutil.rmtree(self.workspace)
+            if self.workspace.is_symlink():
+                self.workspace.unlink()
+            elif self.workspace.exists():
+                remove_folder(self.workspace)
             self.workspace.mkdir(parents=True)
         except OSError as error:
             raise EnvironmentUnusableError(f"{self.workspace} can't be made anew: {error.strerror}") from error
@@ -104,6 +106,9 @@ class Episode:
         Whatever goes wrong with it on such values is only noted: it will be asked again on certified ones.
         """
         self._offered = table
+        # The agent starts again from the top after a restoration, so this is where it is taken back to.
+        self._start = self._session.checkpoint()
+        self._note("agent.checkpoint", checkpoint=self._start.digest)
         try:
             self._ask(self._agent.analyse)
             self.steps.append(f"The agent ({self.agent_name}) read the unverified scores and prepared an action.")
@@ -136,18 +141,18 @@ class Episode:
         return self._commit(self._ask(self._agent.submit))
 
     def _deliver(self, session: Session) -> None:
-        """The tool: what is offered now. Before the first read of all, the agent's state is kept; if it can't be kept,
-        the value is not released.
+        """The tool: what is offered now. Before the first read of all, the agent's state is kept as it is then; if it
+        can't be kept, the value is not released.
         """
         if self._offered is None:
             raise RefusedError(f"{FILE} is held: its scores are not certified yet")
-        if self._checkpoint is None:
+        if not self._kept:
             try:
-                self._checkpoint = session.checkpoint()
+                self._note("agent.checkpoint", checkpoint=session.checkpoint().digest)
             except RefusedError as error:
                 self._note("release.refused", reason=str(error))
                 raise
-            self._note("agent.checkpoint", checkpoint=self._checkpoint.digest)
+            self._kept = True
         view = self._release()
         session.deliver(FILE, self._offered.to_csv(), view.digest)
 
@@ -167,18 +172,18 @@ class Episode:
 
     def _correct(self) -> None:
         """Brings the certified table to an agent that had read another, in the way of the recovery condition."""
-        assert self._checkpoint is not None
+        assert self._start is not None
         assert self._offered is not None
         view = self._release()
         self.steps.append("The certified table became the current view; what the agent had read is superseded.")
         if self.recovery == "restore":
-            self._session.restore(self._checkpoint)
+            self._session.restore(self._start)
             self._agent = self.make_agent()
             self.restored = True
-            self._note("agent.restored", checkpoint=self._checkpoint.digest)
+            self._note("agent.restored", checkpoint=self._start.digest)
             self.steps.append(
-                "The agent was taken back to the state before its first read: history, variables and files restored, "
-                "its prepared action discarded, its request salt replaced."
+                "The agent was taken back to where it began, before its first read: history, variables and files "
+                "restored, its prepared action discarded, its request salt replaced."
             )
         else:
             self._session.replace_file(FILE, self._offered.to_csv())

@@ -31,7 +31,13 @@ from veristate.screening.outcome.result import ScreeningResult
 from veristate.screening.outcome.telling import tell
 from veristate.screening.running.executors import Executors, start_executors
 from veristate.screening.running.home import Home, open_home
-from veristate.screening.running.keeping import keep_findings, keep_injection, keep_pass, keep_recomputation
+from veristate.screening.running.keeping import (
+    keep_findings,
+    keep_injection,
+    keep_pass,
+    keep_recomputation,
+    keep_unsafe,
+)
 from veristate.screening.running.memory import peak_memory
 from veristate.screening.running.phases import Phases, Progress, silent
 from veristate.screening.running.recovery import GroupRecomputer, policy_named, recover
@@ -50,8 +56,8 @@ def run_screening(
 
     Raises: InputError for what can't be used, the table and the options before anything is written; RefusedError when
     the store is in use, the request id stands for something else, or the agent's state can't be kept before a read;
-    EnvironmentUnusableError when an executor can't be used; FaultProvenError when the certified decision is not the one
-    that was committed before. What was journaled by then stays.
+    EnvironmentUnusableError when an executor can't be used; FaultProvenError when the request was certified before with
+    other values. What was journaled by then stays.
     """
     fault = fault_named(options.inject, options.seed) if options.inject else None
     load_agent(options.agent)
@@ -60,8 +66,7 @@ def run_screening(
         with phases("read the table"):
             prepared = prepare(options)
         with open_home(options.store, clock) as home, ExitStack() as stack:
-            if prepared.spec.unsafe_pickle and not prepared.spec.digests:
-                home.ledger.append("unsafe.pickle", {"members": list(prepared.spec.members)})
+            keep_unsafe(home, prepared.spec)
             with phases("load both executors"):
                 executors = stack.enter_context(start_executors(prepared, options.trusted_device, options.block))
             run = _Run(options, prepared, executors, home, phases)
@@ -187,22 +192,27 @@ class _Run:
     def commit(self, episode: Episode) -> Outcome | None:
         """What the gateway said of the agent's action; None when nothing is certified, so nothing was proposed.
 
-        Raises: FaultProvenError when the request was committed before with another decision: one contract has one.
+        Raises: FaultProvenError when the request was certified before with other values.
         """
         if self._certified is None or self._certificate is None:
             self._reason = self._why_uncertified()
             self._journal("nothing.committed", reason=self._reason)
             return None
+        self._require_agreement(self._certificate)
         with self._phases("agent and commitment"):
-            outcome = episode.conclude(self._certified, self._certificate)
-        earlier = self._home.ledger.gateway.committed(self._request.request_id)
-        if earlier and earlier[1].decisions != self._certificate.decisions:
-            self._journal("commitment.contradicted", certificate=self._certificate.digest, earlier=earlier[0].digest)
+            return episode.conclude(self._certified, self._certificate)
+
+    def _require_agreement(self, certificate: Certificate) -> None:
+        """Raises FaultProvenError when this request was certified before with other values: one contract has one."""
+        name = self._request.request_id
+        earlier = self._home.ledger.gateway.current_certificate(name)
+        if earlier and (earlier.table, earlier.decisions) != (certificate.table, certificate.decisions):
+            self._journal("certificate.contradicted", table=certificate.table, earlier=earlier.digest)
             raise FaultProvenError(
-                f"request {self._request.request_id} was committed on {earlier[0].time} with another decision than is "
-                "certified now under the same contract: one of two trusted recomputations was wrong; see the journal"
+                f"request {name} was certified before with other scores than are recomputed now under one contract: "
+                "one of the two trusted recomputations was wrong, or something that the contract does not name has "
+                "changed. Nothing is committed now; see the journal"
             )
-        return outcome
 
     def _why_uncertified(self) -> str:
         left = int((~self._rounds.current.fixed).sum())
@@ -246,7 +256,8 @@ class _Run:
     def _certify(self, table: ScoreTable) -> Certificate:
         """The certificate of the rounds' decisions; the table must give the same ones, since the agent will read it."""
         decisions = self._rounds.decisions
-        assert decisions == tuple(decide(rule, table.scores, table.ids) for rule in self._prepared.rules)
+        if decisions != tuple(decide(rule, table.scores, table.ids) for rule in self._prepared.rules):
+            raise FaultProvenError("the rounds certified other decisions than the certified table gives")
         return Certificate(
             request_id=self._request.request_id,
             contract=self._request.contract,

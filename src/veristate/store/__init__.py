@@ -7,6 +7,7 @@ that is handed out. Read in reverse. A crash leaves orphans, never a dangling re
 from veristate.store.fsck import FindingKind, StoreFinding
 from veristate.store.store import FORMAT, Store
 from veristate.store.trees import FileEntry, FolderEntry, LinkEntry, Tree
+from veristate.store.workspace import remove as remove_folder
 
 __all__ = [
     "FORMAT",
@@ -17,4 +18,5 @@ __all__ = [
     "Store",
     "StoreFinding",
     "Tree",
+    "remove_folder",
 ]

@@ -89,14 +89,21 @@ class Namespace:
         return StoredNamespace(checkpoint=checkpoint, pickle=self._store.get(checkpoint.pickle), buffers=buffers)
 
     def restore(self, stored: StoredNamespace) -> None:
-        """Returns when the namespace, cleared and refilled in place, is as in the checkpoint.
+        """Returns when the namespace is as in the checkpoint, in a new process: what the discarded cells changed in
+        modules, or cached there, is gone with the old one.
 
         Raises: EnvironmentUnusableError when it can't be read here; the namespace is as before then.
         """
-        if self._process is None:
+        before, directory = self._process, self._directory
+        self._process = None
+        try:
             self._start(stored)
-        else:
-            self._refill(stored)
+        except BaseException:
+            self._process, self._directory = before, directory
+            raise
+        if before is not None:
+            before.end()
+            before.close_output()
         self._last = stored.checkpoint.digest
 
     def settle(self) -> None:

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from veristate.devices.watch import linear_layers
+from veristate.devices.watch import OURS, linear_layers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,6 +116,7 @@ def injecting(model: torch.nn.Module, fault: FaultModel | None, member: int, bat
             fault.apply(Site(number=fault.calls, member=member, batch=batch, layer=name, shape=shape), Y)
             fault.calls += 1
 
+        setattr(act, OURS, True)
         return act
 
     handles = [layer.register_forward_hook(hook(name)) for name, layer in linear_layers(model).items()]  # type: ignore[arg-type]

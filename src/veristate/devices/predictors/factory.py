@@ -9,15 +9,17 @@ and returns an object with
 and, if it can tell, `rows(positions, rows) -> array [rows]`: the table position each row of a layer call belongs to.
 """
 
+import inspect
 from contextlib import nullcontext
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from veristate.core import InputError
+from veristate.core import InputError, digest
 from veristate.devices.predictors.spec import Candidates, PredictorSpec, state_digest
 
 
@@ -27,6 +29,7 @@ class FactoryPredictor:
     def __init__(self, spec: PredictorSpec, candidates: Candidates) -> None:
         self._spec = spec
         self._made = _call(spec.factory, candidates)
+        self._source = _source_digest(self._made)
         self.models = tuple(m.eval().to(spec.device) for m in _members(self._made, spec.factory))
         self.batches = spec.batches(len(candidates.ids))
         self._digests = tuple(state_digest(model) for model in self.models)
@@ -57,8 +60,8 @@ class FactoryPredictor:
         return np.arange(positions.start, positions.stop) if rows == len(positions) else None
 
     def libraries(self) -> dict[str, str]:
-        """Nothing is known of what a factory uses."""
-        return {}
+        """The digest of the file the factory stands in; what else it uses is not known."""
+        return {"factory_source": self._source}
 
     def weight_digests(self) -> tuple[str, ...]:
         """A digest of each member's parameters and buffers, as they were loaded."""
@@ -90,3 +93,12 @@ def _members(made: Any, name: str) -> tuple[torch.nn.Module, ...]:
     if not models or not all(isinstance(m, torch.nn.Module) for m in models) or not hasattr(made, "score"):
         raise InputError(f"{name} must return an object with `models` (torch modules) and `score(member, positions)`")
     return models
+
+
+def _source_digest(made: Any) -> str:
+    """The SHA-256 of the source file of what the factory made; "none" where there is no file."""
+    try:
+        file = inspect.getsourcefile(type(made))
+    except TypeError:
+        file = None
+    return digest(Path(file).read_bytes()) if file and Path(file).is_file() else "none"

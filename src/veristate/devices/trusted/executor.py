@@ -67,7 +67,7 @@ class TrustedExecutor:
     def checked_on(self) -> str:
         """Where checks are computed, and whether that is the suspect's own device."""
         label = " (the suspect's own device: self-checked)" if self._self_checked else ""
-        return f"trusted executor on {self._spec.device}{label}, process {self.pid}"
+        return f"trusted executor on {self._spec.device}{label}"
 
     def wait_until_loaded(self) -> None:
         """Returns when the process has loaded the predictor. Raises: what loading raised there."""
@@ -106,7 +106,8 @@ class TrustedExecutor:
         self._sample_bits = bits.pop()
         passed = sum(verdict == Verdict.PASS for verdict in verdicts)
         counts = {"groups": str(len(groups)), "calls": str(len(verdicts)), "calls_passed": str(passed)}
-        return {"bits": self._sample_bits, "arithmetic": "checked" if passed else "not checked"} | counts
+        arithmetic = "checked" if passed == len(verdicts) > 0 else "partly checked" if passed else "not checked"
+        return {"bits": self._sample_bits, "arithmetic": arithmetic} | counts
 
     @contextmanager
     def checking(self, *, entropy: str = "") -> Iterator[CaptureStream]:

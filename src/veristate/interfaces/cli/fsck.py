@@ -41,6 +41,8 @@ def _objects(folder: Path, contents: list[dict[str, Any]]) -> list[str]:
     if not (folder / "format").is_file():
         return [f"{folder}: the store is missing"]
     store = Store.open(folder)
+    if not contents and any(path.is_file() for path in (folder / "blobs").rglob("*")):
+        return ["the journal is empty, but the store holds blobs: entries were lost"]
     named = {name for content in contents for name in _named(content, _BLOBS | {"checkpoint"})}
     trees: set[str] = set()
     try:
@@ -54,10 +56,12 @@ def _objects(folder: Path, contents: list[dict[str, Any]]) -> list[str]:
 
 def _inside(store: Store, name: str, trees: set[str]) -> set[str]:
     """The blobs that a findings or a checkpoint blob names in turn; file trees are added to `trees`."""
-    data = store.get(name) if store.has(name) else b""
-    if not data.startswith(b"{"):
+    try:
+        content = json.loads(store.get(name)) if store.has(name) else None
+    except ValueError:  # an array, a table
+        content = None
+    if not isinstance(content, dict):
         return set()
-    content = json.loads(data)
     found = set(_named(content, _BLOBS))
     if "namespace" in content:
         trees.add(content["files"])

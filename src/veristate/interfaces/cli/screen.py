@@ -1,6 +1,8 @@
 """`veristate screen`: from a table of candidates to a committed decision."""
 
 import json
+import sys
+from contextlib import nullcontext, redirect_stdout
 from pathlib import Path
 from typing import Annotated
 
@@ -123,7 +125,9 @@ def command(
             prepare_folder(folder)
     if not json_output:
         typer.echo(opening_line(options))
-    with showing_progress(quiet=json_output) as progress:
+    # A user's agent or factory may print: with --json, stdout holds our object alone.
+    aside = redirect_stdout(sys.stderr) if json_output else nullcontext()
+    with aside, showing_progress(quiet=json_output) as progress:
         result = run_screening(options, progress=progress)
     written = write_outputs(result, out) if out else ()
     if report:

@@ -68,7 +68,8 @@ def _checking(result: ScreeningResult) -> list[str]:
             else (f"; {result.wrong_means:,} candidates' scores moved, by up to {result.largest_displacement:.3g}")
         )
         source = " (the fault is simulated)" if result.injected else ""
-        wrong = "were wrong" if result.comparable else "differ from the trusted recomputation, which computes otherwise"
+        proven = result.comparable and result.checks["flagged"]
+        wrong = "were wrong" if proven else "differ from the trusted recomputation"
         lines.append(f"{result.wrong_values:,} of {units:,} values {wrong}{source}{moved}.")
     return lines
 
@@ -114,7 +115,10 @@ def _decision(result: ScreeningResult) -> list[str]:
         return [f"COMMITTED for {result.request_id}: {said}. Journal head {result.journal_head[:16]}."]
     if stands_committed(result):
         return [f"ALREADY COMMITTED for {result.request_id} on {result.committed_earlier}; certified again: {said}."]
-    return [f"NOT COMMITTED: the gateway refused the agent's action ({', '.join(result.story.refused)})."]
+    refused = f"the gateway refused the agent's action ({', '.join(result.story.refused)})"
+    if result.committed_earlier:
+        return [f"{refused[0].upper()}{refused[1:]}; the request stands committed since {result.committed_earlier}."]
+    return [f"NOT COMMITTED: {refused}."]
 
 
 def _candidates(count: int) -> str:

@@ -136,7 +136,9 @@ def _options(result: ScreeningResult) -> Iterator[str]:
             yield from ("--threshold", rule.threshold)
     yield from ("--dtype", result.dtype, "--device", result.device, "--trusted-device", result.trusted_device)
     yield from ("--policy", result.policy, "--block", str(result.block or 0))
-    yield from ("--agent", result.story.agent, "--recovery", result.story.recovery)
+    if result.epsilon is not None:
+        yield from ("--epsilon", repr(result.epsilon))
+    yield from ("--agent", result.agent, "--recovery", result.story.recovery)
     if result.injected is not None:
         found = re.fullmatch(r"(.+) \(seed (\d+), simulated\)", result.injected, re.DOTALL)
         yield from ("--inject", found[1], "--seed", found[2]) if found else ("--inject", result.injected)

@@ -10,6 +10,7 @@ from pathlib import Path
 from veristate.core import EnvironmentUnusableError, plain
 from veristate.screening.outcome.result import ScreeningResult
 
+_RESIDUALS = "simulated-fault.jsonl"
 _FILES = {"top_k": "selected.csv", "threshold": "triage.csv", "nearest": "nearest.csv"}
 
 
@@ -45,8 +46,10 @@ def write_outputs(result: ScreeningResult, folder: Path) -> tuple[Path, ...]:
         "simulated_fault": result.injected,
     }
     texts["certificate.json"] = json.dumps(content, indent=1) + "\n"
+    if result.injected_residuals:
+        texts[_RESIDUALS] = result.injected_residuals
     written = tuple(write_whole(folder / name, text) for name, text in texts.items())
-    for name in set(_FILES.values()) - set(texts):
+    for name in {*_FILES.values(), _RESIDUALS} - set(texts):
         (folder / name).unlink(missing_ok=True)
     return written
 

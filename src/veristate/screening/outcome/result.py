@@ -93,7 +93,8 @@ class ScreeningResult:
 
     `flagged_units` lie in what a flag proves, `marked_units` also where a check was not applicable. `comparable` says
     that both executors compute alike, so that a value with other bits than the reference's is a wrong one.
-    `injected_calls` is the number of calls that a simulated fault changed.
+    `injected_calls` is the number of calls that a simulated fault changed, `injected_residuals` what it did, in
+    the lines that `--inject replay:FILE` takes. `agent` is how the agent was asked for.
     """
 
     request_id: str
@@ -105,7 +106,10 @@ class ScreeningResult:
     trusted_device: str
     injected: str | None
     injected_calls: int
+    injected_residuals: str
     policy: str
+    epsilon: float | None
+    agent: str
     rules: tuple[Rule, ...]
     excluded: tuple[str, ...]
     coverage: float

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from veristate.core import Decision, InputError, Rule
 from veristate.decisions import decide
-from veristate.devices import summarise
+from veristate.devices import summarise, write_residuals
 from veristate.ledger import Ledger
 from veristate.screening.outcome.facts import Facts
 from veristate.screening.outcome.result import AgentStory, JournalLine, Recomputation, Scores, ScreeningResult
@@ -38,7 +38,10 @@ def tell(facts: Facts, ledger: Ledger, seconds: Mapping[str, float], peak_mb: fl
         trusted_device=options.trusted_device,
         injected=f"{facts.fault.name} (seed {facts.fault.seed}, simulated)" if facts.fault else None,
         injected_calls=sum(event.stored > 0 for event in facts.fault.events) if facts.fault else 0,
+        injected_residuals=_residuals(facts),
         policy=options.policy,
+        epsilon=options.epsilon,
+        agent=options.agent,
         rules=facts.request.rules,
         excluded=facts.prepared.excluded,
         coverage=facts.coverage.share,
@@ -102,6 +105,12 @@ def _wrong(facts: Facts, before: ScoreTable | None) -> _Wrong:
         return _Wrong(values=values)
     moves = np.abs(before.scores - after.scores)
     return _Wrong(values=values, means=int(np.count_nonzero(moves)), largest=float(moves.max()))
+
+
+def _residuals(facts: Facts) -> str:
+    lines: list[str] = []
+    write_residuals(facts.fault.events if facts.fault else [], lines.append)
+    return "".join(lines)
 
 
 def _recomputations(facts: Facts) -> tuple[Recomputation, ...]:

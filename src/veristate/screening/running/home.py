@@ -1,6 +1,5 @@
 """Where a run keeps what must survive: one folder with a store, a ledger and the agent's workspace."""
 
-import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -8,7 +7,7 @@ from pathlib import Path
 
 from veristate.core import Clock, EnvironmentUnusableError
 from veristate.ledger import Ledger
-from veristate.store import Store
+from veristate.store import Store, remove_folder
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,4 +41,5 @@ def open_home(path: Path, clock: Clock) -> Iterator[Home]:
         try:
             yield home
         finally:
-            shutil.rmtree(home.workspace, ignore_errors=True)
+            if home.workspace.is_dir() and not home.workspace.is_symlink():
+                remove_folder(home.workspace)

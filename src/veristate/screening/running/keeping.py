@@ -7,9 +7,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from veristate.core import canonical_bytes, plain
-from veristate.devices import CheckedPass, Event, SuspectPass, summarise
+from veristate.devices import CheckedPass, Event, PredictorSpec, SuspectPass, summarise
 from veristate.numerics import put_array
 from veristate.screening.running.home import Home
+
+
+def keep_unsafe(home: Home, spec: PredictorSpec) -> None:
+    """Leaves an entry when checkpoints will be opened whose digests nobody gave: before they are."""
+    if spec.unsafe_pickle and not spec.digests:
+        home.ledger.append("unsafe.pickle", {"members": list(spec.members)})
 
 
 def keep_pass(home: Home, request_id: str, done: SuspectPass, settings: Mapping[str, str]) -> None:

@@ -66,15 +66,15 @@ class GroupRecomputer:
         ]
 
 
-def policy_named(name: PolicyName, flagged: Mask, epsilon: float | None) -> Policy:
+def policy_named(name: PolicyName, marked: Mask, epsilon: float | None) -> Policy:
     """The stages of that policy. All end in full recomputation unless the budget stops them: checks that passed bound
     no score.
     """
     if name == "r1":
-        return r1(flagged)
+        return r1(marked)
     if name == "r1m":
         assert epsilon is not None, "found before the pass"
-        return r1m(flagged, epsilon)
+        return r1m(marked, epsilon)
     return full()
 
 

@@ -25,7 +25,7 @@ class Source:
 
     table: ScoreTable
     findings: Findings
-    flagged: NDArray[np.bool_]
+    marked: NDArray[np.bool_]
     events: tuple[Event, ...]
     seconds: float
 
@@ -51,14 +51,14 @@ class Series:
         return Source(
             table=ScoreTable.of(self.prepared.candidates.ids, done.scores, self.temperature),
             findings=done.checked.findings,
-            flagged=done.checked.findings.marked_units(*done.scores.shape),
+            marked=done.checked.findings.marked_units(*done.scores.shape),
             events=tuple(fault.events) if fault else (),
             seconds=done.seconds,
         )
 
     def after_r1(self, source: Source) -> ScoreTable:
-        """R1 proper, as a view: flagged units take the reference's bits, the others stay as the suspect gave them."""
-        members = np.where(source.flagged, self.reference.members, source.table.members)
+        """R1 proper, as a view: marked units take the reference's bits, the others stay as the suspect gave them."""
+        members = np.where(source.marked, self.reference.members, source.table.members)
         return ScoreTable.of(self.prepared.candidates.ids, members, self.temperature)
 
     def residual_after_r1(self, source: Source) -> float:
