@@ -20,7 +20,7 @@ class TamperError(VeristateError):
 
 
 class FaultProvenError(VeristateError):
-    """A fault was proven and nothing was committed."""
+    """A fault was proven, and nothing is committed by this run."""
 
     exit_code = 3
 
