@@ -166,6 +166,30 @@ def test_fsck_does_not_mend_an_emptied_ledger(veristate, table):
     assert "entries were lost" in out
 
 
+def test_a_full_disk_is_said_and_the_same_command_goes_on(veristate, table, tmp_path):
+    """Exit 6 naming the place, nothing committed, nothing damaged; with room made the same command commits once."""
+    small = tmp_path / "small"
+    small.mkdir()
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=200k", "tmpfs", str(small)], check=False, capture_output=True
+    )
+    if mounted.returncode:
+        pytest.skip(f"no small file system can be mounted here: {mounted.stderr.decode().strip()}")
+    try:
+        command = ["screen", table, "--predictor", "tiny:make", "--inject", "case2", "--store", small / "home"]
+        code, out, err = veristate(*command)
+        assert code == 6
+        assert str(small) in err
+        assert "COMMITTED" not in out
+        subprocess.run(["mount", "-o", "remount,size=50m", str(small)], check=True)
+        assert veristate(*command)[0] == 0
+        assert veristate("fsck", "--store", small / "home")[0] == 0
+        with Ledger.open(small / "home" / "ledger.sqlite") as ledger:
+            assert sum(entry.kind == "action.committed" for entry in ledger.entries()) == 1
+    finally:
+        subprocess.run(["umount", str(small)], check=True)
+
+
 def test_a_recorded_fault_is_replayed(veristate, table):
     """What a simulated fault did is written beside the decision, and gives the same wrong values again."""
     one = ["screen", table, "--predictor", "tiny:make", "--json", "--compare", "--inject"]
