@@ -5,6 +5,7 @@ import torch
 from torch import nn
 
 from veristate.devices import LinearCall, linear_layers, watch
+from veristate.devices.watch import OURS
 
 
 class Doubling(nn.Linear):
@@ -113,15 +114,28 @@ def test_another_forward_is_not_linear(net: Net) -> None:
     assert list(linear_layers(net)) == ["first", "inner.0", "tied"]
 
 
-def test_earlier_hooks_act_first(net: Net) -> None:
-    """A hook registered before the watch changes what the watch sees, whether it replaces Y or writes into it."""
-    first = net.first.register_forward_hook(lambda layer, inputs, output: output + 1)
-    second = net.first.register_forward_hook(lambda layer, inputs, output: output.mul_(2))
+def test_a_layer_with_somebody_elses_hook_is_not_watched(net: Net) -> None:
+    """Such a hook may change what the layer gave, and then Y is not X W^T + b: the other layers are watched."""
+    everything = {call.layer for call in seen_by(net, torch.randn(2, 3))}
+    hooks = [net.first.register_forward_hook(lambda layer, inputs, output: output + 1)]
+    assert {call.layer for call in seen_by(net, torch.randn(2, 3))} == everything - {"first"}
+    hooks[0].remove()
+    assert {call.layer for call in seen_by(net, torch.randn(2, 3))} == everything
+
+
+def test_our_own_earlier_hooks_act_first(net: Net) -> None:
+    """What a simulated fault changed before the watch was opened is what the watch sees."""
+
+    def double(layer: torch.nn.Module, inputs: object, output: torch.Tensor) -> None:
+        output.mul_(2)
+
+    setattr(double, OURS, True)
+    handle = net.first.register_forward_hook(double)
     X = torch.randn(2, 3)
-    calls = seen_by(net, X)
-    first.remove()
-    second.remove()
-    assert torch.equal(calls[0].Y, (by_hand(net, X)[0][3] + 1) * 2)
+    with torch.inference_mode():
+        calls = seen_by(net, X)
+    handle.remove()
+    assert torch.equal(calls[0].Y, by_hand(net, X)[0][3] * 2)
 
 
 def test_nothing_is_seen_afterwards(net: Net) -> None:
