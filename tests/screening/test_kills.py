@@ -17,8 +17,8 @@ from veristate.screening.running.home import open_home
 from veristate.store import Store
 
 KILLED = Path(__file__).with_name("killed.py")
-# The transactions of one run in this order: schema, contract, request, started, qualified, pass, fault, two checkpoints,
-# view, findings, requalified, recomputation, certificate, view, restored, the same view again, action.
+# The transactions of one run in this order: schema, contract, request, started, qualified, pass, fault, two
+# checkpoints, view, findings, requalified, recomputation, certificate, view, restored, the same view again, action.
 TRANSACTIONS = 18
 
 

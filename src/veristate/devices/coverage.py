@@ -12,7 +12,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from torch.utils.hooks import RemovableHandle
 
 from veristate.devices.predictors import Predictor
-from veristate.devices.watch import LinearCall, linear_layers, watch
+from veristate.devices.watch import OURS, LinearCall, linear_layers, watch
 
 # Views and copies compute nothing.
 _SILENT = (
@@ -83,6 +83,7 @@ class _Operations(TorchDispatchMode):  # type: ignore[no-untyped-call]
         def leave(*_call: Any) -> None:
             self.inside = False
 
+        setattr(leave, OURS, True)
         handles: list[RemovableHandle] = []
         for layer in linear_layers(model).values():
             handles += [layer.register_forward_pre_hook(enter), layer.register_forward_hook(leave)]
