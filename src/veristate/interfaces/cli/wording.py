@@ -62,11 +62,10 @@ def _checking(result: ScreeningResult) -> list[str]:
     elif not result.wrong_values:
         lines.append(f"All {units:,} values agree bit for bit with the trusted recomputation.")
     else:
-        moved = (
-            ""
-            if result.largest_displacement is None
-            else (f"; {result.wrong_means:,} candidates' scores moved, by up to {result.largest_displacement:.3g}")
-        )
+        moved = ""
+        if result.largest_displacement is not None:
+            scores = f"the scores of {_candidates(result.wrong_means or 0)}"
+            moved = f"; {scores} moved, by up to {result.largest_displacement:.3g}"
         source = " (the fault is simulated)" if result.injected else ""
         proven = result.comparable and result.checks["flagged"]
         wrong = "were wrong" if proven else "differ from the trusted recomputation"

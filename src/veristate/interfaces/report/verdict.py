@@ -103,7 +103,7 @@ def _figures(result: ScreeningResult) -> Iterator[tuple[str, str, str]]:
     )
     yield "Number format", result.dtype, "fixed by the contract"
     yield "Device", result.device, "what the scores came from"
-    yield "Trusted device", result.trusted_device, f"checks: {clip(result.checked_on, 60)}"
+    yield "Trusted device", result.trusted_device, f"checks: {clip(result.checked_on, 100)}"
     flagged, inapplicable = checks.get("flagged", 0), checks.get("inapplicable", 0)
     blocks = f", blocks of {result.block}" if result.block else ""
     yield (
