@@ -4,7 +4,6 @@ Started by `TrustedExecutor`; speaks the messages of `Channel`. It ends when its
 """
 
 import hashlib
-import os
 import secrets
 import socket
 import sys
@@ -70,7 +69,6 @@ class Server:
                 "settings": settings,
                 "digests": list(self._predictor.weight_digests()),
                 "candidates": candidates.digest,
-                "pid": os.getpid(),
             }
         )
 
