@@ -12,7 +12,14 @@ from veristate.core import EnvironmentUnusableError, VeristateError
 from veristate.interfaces.cli import calibrate, fsck, screen
 
 # What the base install lacks, and which extra brings it.
-_EXTRAS = {"numpy": "compute", "torch": "compute", "cloudpickle": "compute", "chemprop": "chem", "rdkit": "chem"}
+_EXTRAS = {
+    "numpy": "compute",
+    "numba": "compute",
+    "torch": "compute",
+    "cloudpickle": "compute",
+    "chemprop": "chem",
+    "rdkit": "chem",
+}
 
 app = typer.Typer(
     name="veristate",
