@@ -1,7 +1,7 @@
 """numba, in one place: loops over arrays, compiled on first use and kept beside the package for the next process."""
 
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numba
 
@@ -15,5 +15,6 @@ def compiled(*, reorder: bool = False) -> Callable[[Function], Function]:
     every order, never for a definition. NaN and infinities keep their meaning either way.
     """
     flags: set[str] | bool = {"reassoc", "contract", "nsz"} if reorder else False
-    decorator: Callable[[Function], Function] = numba.njit(cache=True, nogil=True, fastmath=flags)
-    return decorator
+    decorator: Any = numba.njit(cache=True, nogil=True, fastmath=flags)
+    typed: Callable[[Function], Function] = decorator
+    return typed
