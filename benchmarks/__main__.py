@@ -7,7 +7,7 @@ import sys
 from benchmarks.record import HERE, RESULTS
 
 PAGE = HERE.parent / "docs" / "performance.md"
-ORDER = ("default_case", "first_run", "healthy_passes", "recovery_study", "selective_recovery")
+ORDER = ("default_case", "first_run", "healthy_passes", "recovery_study", "selective_recovery", "fault_scoring")
 MARKS = {True: "met", False: "**missed**", None: "reported"}
 HEAD = """# Performance
 

@@ -1,3 +1,31 @@
-"""veristate lets a research agent's work be acted on: checked, kept, certified, committed once."""
+"""veristate lets a research agent's work be acted on: checked, kept, certified, committed once.
+
+In Python, two lines check what torch computes:
+
+    with veristate.checked(model) as checks:
+        y = model(x)
+
+and `veristate.check_product(A, B, Y)` checks a product that is at hand as arrays.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from veristate.devices import checked
+    from veristate.numerics import check_product
 
 __version__ = "0.1.0.dev0"
+__all__ = ["__version__", "check_product", "checked"]
+
+
+def __getattr__(name: str) -> Any:
+    """What needs numpy or torch is imported when it is asked for: the base install has neither."""
+    if name == "checked":
+        from veristate.devices import checked
+
+        return checked
+    if name == "check_product":
+        from veristate.numerics import check_product
+
+        return check_product
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

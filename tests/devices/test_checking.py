@@ -10,9 +10,10 @@ from device_cases import one_herg_member, tiny_candidates, tiny_spec
 from rdkit import Chem
 
 from veristate.core import InputError, Verdict
-from veristate.devices import CallFinding, Predictor, load_predictor, watch
-from veristate.devices.checking import Capture, Checker
+from veristate.devices import CallFinding, Findings, Predictor, load_predictor, summarise, watch
+from veristate.devices.checking import Capture, Checker, float32_product
 from veristate.devices.trusted.server import capture_of
+from veristate.devices.watch import linear_layers
 from veristate.numerics import Operands, bf16_arithmetic, check_linear, round_to_bf16
 
 SEED = b"sixteen bytes yes"
@@ -50,14 +51,16 @@ def _spoil_row_7(Y: np.ndarray) -> None:
 
 def column_signs(count: int) -> np.ndarray:
     """The signs of the rows in a column sum, drawn again from the seed by hand."""
-    stream = hashlib.shake_256(b"column\0" + SEED).digest((count + 7) // 8)
-    return np.where(np.unpackbits(np.frombuffer(stream, dtype=np.uint8), count=count), 1.0, -1.0)
+    stream = hashlib.shake_256(b"signs\0" + SEED).digest((count + 7) // 8)
+    return np.where(np.unpackbits(np.frombuffer(stream, dtype=np.uint8), count=count), -1.0, 1.0)
 
 
-def row_bound(capture: Capture, W: np.ndarray, b: np.ndarray | None) -> np.ndarray:
-    """About how far honest float32 rounding moves a row's sum of up to 32 columns: 2 (K + 3) 2^-24 (|X||W| + |b|)."""
-    products = np.abs(capture.X.astype(float)) @ np.abs(W.T) + (0 if b is None else np.abs(b))
-    return 2.0**-23 * (capture.X.shape[1] + 3) * products[:, :32].sum(axis=1)
+def bounds(predictor: Predictor, member: int, capture: Capture) -> np.ndarray:
+    """[M, N]: about how far honest float32 rounding moves an element: 2 (K + 3) 2^-24 (|X||W| + |b|)."""
+    layer = linear_layers(predictor.models[member])[capture.layer]
+    W, b = layer.weight.detach().double().numpy(), layer.bias.detach().double().numpy()
+    products = np.abs(capture.X.astype(float)) @ np.abs(W.T) + np.abs(b)
+    return 2.0**-23 * (capture.X.shape[1] + 3) * products
 
 
 def test_a_flagged_row_marks_its_unit_alone(tiny: Predictor) -> None:
@@ -83,27 +86,64 @@ def test_a_flagged_row_explains_only_its_units(tiny: Predictor) -> None:
         Y[2, 7] += 9.0
 
     finding = changed(tiny, "second", change)
-    assert finding.rows == (2,)
+    assert finding.rows == (2, *range(32, 64))
     assert finding.units == (0, *range(32 // 3, 63 // 3 + 1))
+    assert finding.unexplained == 0
 
 
 @pytest.mark.parametrize("block", [32, None])
-def test_a_column_only_fault_marks_its_block(tiny: Predictor, block: int | None) -> None:
-    """An error below every row's bound that adds up in one column marks every unit with a row in the block."""
+def test_a_column_only_fault_marks_the_rows_it_lies_in(tiny: Predictor, block: int | None) -> None:
+    """An error below every row's bound that adds up in one column marks the units with a row in it, element by element,
+    and keeps those rows as evidence.
+    """
     capture = next(c for c in captures_of(tiny) if c.layer == "second")
-    rows = range(32, 64) if block else range(72)
+    rows = range(35, 50) if block else range(13, 72)
     drift = _column_drift(tiny, capture, rows)
     finding = changed(tiny, "second", lambda Y: np.add(Y[:, 5], drift, out=Y[:, 5]), block=block)
-    assert (finding.verdict, finding.rows, finding.columns, finding.unexplained) == (Verdict.FLAG, (), 1, 1)
+    assert (finding.verdict, finding.columns, finding.unexplained) == (Verdict.FLAG, 1, 0)
+    assert finding.rows == finding.evidence == tuple(rows)
     assert finding.units == tuple(range(rows[0] // 3, rows[-1] // 3 + 1))
+    assert finding.suspects == ()
 
 
 def _column_drift(tiny: Predictor, capture: Capture, rows: range) -> np.ndarray:
-    layer = tiny.models[0].second
-    W, b = layer.weight.detach().double().numpy(), layer.bias.detach().double().numpy()
-    drift = np.zeros(len(capture.X), dtype=np.float32)
-    drift[rows] = 0.4 * row_bound(capture, W, b)[rows].min() * column_signs(len(drift))[rows]
+    """An error in some rows of column 5: below the bound of each row's sum, above that of each element."""
+    drift, bound = np.zeros(len(capture.X), dtype=np.float32), bounds(tiny, 0, capture)[rows]
+    size = 0.4 * bound.sum(axis=1).min()
+    assert size > 1.1 * bound[:, 5].max()
+    drift[rows] = size * column_signs(len(drift))[rows]
     return drift
+
+
+def quiet_error(predictor: Predictor) -> tuple[Capture, int]:
+    """A long sum with one error far above what roundings usually add up to and below what they can: capture, row."""
+    capture = next(c for c in captures_of(predictor, member=4) if c.layer == "second")
+    capture.Y[52, 9] += 0.25 * bounds(predictor, 4, capture)[52, 9]
+    return capture, 52
+
+
+def test_an_error_below_its_bound_is_a_suspicion() -> None:
+    """What healthy rounding could give but hardly does passes, and marks its unit to be computed again, not as flagged."""
+    predictor = load_predictor(tiny_spec("formats"), tiny_candidates())
+    capture, row = quiet_error(predictor)
+    finding = checker_of(predictor).check(capture, SEED)
+    assert (finding.verdict, finding.rows, finding.units, finding.columns) == (Verdict.PASS, (), (), 0)
+    assert (finding.suspects, finding.evidence) == ((row // 3,), (row,))
+    findings = Findings(calls=(finding,), checked_on="here", block=32)
+    assert findings.verdict() is Verdict.PASS
+    assert not findings.flagged_units(5, 64).any()
+    assert np.argwhere(findings.marked_units(5, 64)).tolist() == [[4, row // 3]]
+    assert summarise([finding])["suspects"] == 1
+    assert CallFinding.from_json(finding.to_json()) == finding
+
+
+def test_without_a_map_every_unit_is_suspected() -> None:
+    """Where nobody can tell whose row it is, a suspicion is of the whole batch."""
+    predictor = load_predictor(tiny_spec("formats"), tiny_candidates())
+    capture, _ = quiet_error(predictor)
+    predictor.rows = lambda batch, rows: None
+    finding = checker_of(predictor).check(capture, SEED)
+    assert (finding.verdict, finding.units, finding.suspects) == (Verdict.PASS, (), tuple(range(24)))
 
 
 def test_without_a_map_every_unit_is_marked() -> None:
@@ -128,14 +168,35 @@ def test_values_no_arithmetic_gives_are_flagged(tiny: Predictor, value: float) -
     assert (finding.verdict, finding.rows, finding.units, finding.worst) == (Verdict.FLAG, (9,), (3,), "inf")
 
 
-def test_not_finite_operands_accuse_nobody(tiny: Predictor) -> None:
-    """Where X is already NaN the layer is not to blame: INAPPLICABLE, with the reason, and the unit is recomputed."""
+@pytest.mark.parametrize(("block", "units"), [(32, range(31 // 3 + 1)), (None, range(24))])
+def test_not_finite_operands_accuse_nobody(tiny: Predictor, block: int | None, units: range) -> None:
+    """Where X is already NaN the layer is not to blame: INAPPLICABLE, with the reason, and every unit of the block whose
+    columns can't be judged is recomputed.
+    """
     capture = next(c for c in captures_of(tiny) if c.layer == "second")
     capture.X[9], capture.Y[9] = np.nan, np.nan
-    finding = checker_of(tiny).check(capture, SEED)
+    finding = checker_of(tiny, block=block).check(capture, SEED)
     assert finding.verdict is Verdict.INAPPLICABLE
     assert "not finite" in finding.reason
-    assert 3 in finding.units
+    assert (finding.rows, finding.columns, finding.unexplained) == ((), 0, 40)
+    assert finding.units == tuple(units)
+
+
+@pytest.mark.parametrize("block", [72, 73, 10**12])
+def test_a_block_of_all_rows_or_more_is_one(tiny: Predictor, block: int) -> None:
+    """A block larger than the call holds all of it, and takes no more memory."""
+    assert changed(tiny, "second", _spoil_row_7, block=block) == changed(tiny, "second", _spoil_row_7, block=None)
+
+
+def test_the_checkers_product_is_float32_under_autocast(tiny: Predictor) -> None:
+    """A check made in the middle of a model's bfloat16 pass multiplies in float32 all the same."""
+    rng = np.random.default_rng(0)
+    A, W = (rng.normal(size=shape).astype(np.float32) for shape in ((6, 300), (40, 300)))
+    exact = A.astype(float) @ W.T.astype(float)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        assert np.abs(float32_product(A, W) - exact).max() < 300 * 2.0**-24 * 300
+        finding = changed(tiny, "second", _spoil_row_7)
+    assert finding == changed(tiny, "second", _spoil_row_7)
 
 
 def test_the_checker_uses_its_own_weights(tiny: Predictor) -> None:

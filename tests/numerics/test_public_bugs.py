@@ -1,23 +1,32 @@
 """Bugs that were reported in public, rebuilt on small arrays, each with the verdict it must get.
 
-The issue behind each test is named in its docstring (repository and number).
+The issue behind each test is named in its docstring (repository and number). docs/public-bugs.md lists all of them.
+Ties in a ranking (pytorch#127196 and others) are shown in tests/decisions/test_scale.py; runs that checked nothing and
+said "OK" (gpu-burn#12, #123, #124, DCGM#284, #2, autopilot#68) in tests/devices/test_probe.py.
 """
 
 from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
 
 from veristate.core import Verdict
 from veristate.numerics import (
     BF16,
     FP16,
+    FP32,
+    TF32,
+    Format,
     LinearArithmetic,
     Operands,
     bf16_arithmetic,
     check_elements,
     check_linear,
+    fp16_arithmetic,
     fp32_arithmetic,
+    narrowed_arithmetic,
+    segmented_arithmetic,
 )
 
 from . import honest
@@ -185,3 +194,164 @@ def test_flushing_is_no_fault_where_declared_and_one_where_denied():
         verdicts(X, W, None, kept, FP32_LAYER) == verdicts(X, W, None, kept, replace(FP32_LAYER, flush=True)) == {PASS}
     )
     assert verdicts(X, W, None, Y, BF16_LAYER) == {PASS}, "matrix units flush whatever the switch says"
+
+
+def element_verdict(X, W, b, Y, arithmetic):
+    """The verdict of the elements."""
+    return check_elements(Operands.of(X, W, b, Y), arithmetic).verdict()
+
+
+def test_partial_sums_rounded_to_fp16_are_a_fault_unless_declared():
+    """pytorch#67946: the same in fp16, where cancelling halves lose what the strict contract keeps."""
+    X, W = cancelling_halves()
+    style = honest.Style(storage=honest.F16, splits=4, intermediate=honest.F16)
+    Y = style.compute(X, W, None, np.random.default_rng(0))
+    strict = fp16_arithmetic(bias=False, flush=False)
+    assert element_verdict(X, W, None, Y, strict) is FLAG
+    assert element_verdict(X, W, None, Y, segmented_arithmetic(strict, 4)) is PASS
+
+
+def test_tf32_is_declared_on_the_operands_as_they_were_captured():
+    """pytorch#79270, #61890, m3gnet#54: predictions in a batch differ since TF32 was on. FLAG under the fp32 contract;
+    PASS, on the float32 operands themselves, under one that lets units read them in TF32, rounded or cut.
+    """
+    X, W, _ = honest.operands("normal", (40, 64, 33), 8, narrowed=False)
+    for truncate in (False, True):
+        read = [honest.narrow(a.astype(float), honest.T32, truncate=truncate) for a in (X, W)]
+        Y = honest.FP32_STYLES["lanes"].compute(*read, None, np.random.default_rng(0))
+        assert element_verdict(X, W, None, Y, FP32_LAYER) is FLAG
+        assert element_verdict(X, W, None, Y, narrowed_arithmetic(TF32, bias=False)) is PASS
+
+
+def test_a_wrong_product_that_changes_from_run_to_run_is_a_fault_in_each():
+    """tensorflow#61510: two runs, each wrong in its own rows. FLAG both, each in those rows alone."""
+    X, W, _ = honest.operands("normal", (48, 40, 24), 9, narrowed=False)
+    healthy = honest.FP32_STYLES["lanes"].compute(X, W, None, np.random.default_rng(0))
+    for run, rows in enumerate(((3, 17), (17, 30, 41))):
+        Y = healthy.copy()
+        Y[list(rows)] = np.random.default_rng(run).normal(size=(len(rows), 24)) * healthy.std()
+        cells = check_elements(Operands.of(X, W, None, Y), FP32_LAYER)
+        assert np.unique(np.argwhere(cells.flag)[:, 0]).tolist() == list(rows)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_a_slice_of_a_batch_passes_whatever_its_bits(dtype):
+    """pytorch#139964, #153033, vllm#5898, #7779, #9567, TransformerEngine#2986: rows alone and rows in a batch.
+
+    Both PASS by their bound. Equality of bits is asked nowhere but of whole groups recomputed in the geometry of the
+    contract (tests/devices/test_trusted.py): a slice has no bitwise reference.
+    """
+    narrowed = dtype == "bfloat16"
+    X, W, _ = honest.operands("normal", (130, 96, 33), 10, narrowed=narrowed)
+    x, w = (torch.from_numpy(a).to(getattr(torch, dtype)) for a in (X, W))
+    arithmetic = BF16_LAYER if narrowed else FP32_LAYER
+    whole = torch.nn.functional.linear(x, w).float().numpy()
+    assert element_verdict(X, W, None, whole, arithmetic) is PASS
+    for rows in (1, 2, 7, 64):
+        part = torch.nn.functional.linear(x[:rows], w).float().numpy()
+        assert element_verdict(X[:rows], W, None, part, arithmetic) is PASS
+
+
+# As measured on Hopper by others: eight-bit products are aligned to the largest and cut below its 13 highest bits.
+HOPPER_SUM = Format(name="hopper fp8 sum", precision=13, exponent_min=-126, largest=FP32.largest)
+E4M3 = Format(name="e4m3", precision=4, exponent_min=-6, largest=448.0)
+FP8_LAYER = LinearArithmetic(operands=E4M3, accumulate=HOPPER_SUM, storage=FP32, bias="none", flush=False)
+
+
+def hopper_fp8(X, W, width=32):
+    """Sums of fp8 products as such a unit takes them: the running sum is one of the addends."""
+    total = np.zeros((len(X), len(W)))
+    for start in range(0, X.shape[1], width):
+        products = X[:, None, start : start + width] * W[None, :, start : start + width]
+        addends = np.concatenate([total[:, :, None], products], axis=2)
+        _, exponents = np.frexp(np.abs(addends).max(axis=2, keepdims=True))
+        quantum = np.ldexp(1.0, exponents - 13)
+        total = (np.trunc(addends / quantum) * quantum).sum(axis=2)
+    return total.astype(np.float32)
+
+
+def test_fp8_sums_of_thirteen_bits_are_a_fault_unless_declared():
+    """DeepSeek-V3#197, DeepGEMM#37, #176, SageAttention#287: fp8 accumulates in 13 to 14 bits on one generation of GPUs
+    and in 25 on the next. FLAG under the contract of 24, PASS under one that names the width; a width is a parameter.
+    """
+    rng = np.random.default_rng(12)
+    X, W = (honest.narrow(rng.normal(size=shape), (4, -6)) for shape in ((8, 256), (6, 256)))
+    Y = hopper_fp8(X, W)
+    assert element_verdict(X, W, None, Y, replace(FP8_LAYER, accumulate=FP32)) is FLAG
+    assert element_verdict(X, W, None, Y, FP8_LAYER) is PASS
+
+
+def test_exact_probes_of_fp8_must_stay_below_the_width_of_the_sum():
+    """DeepGEMM#37: 4096 ones add up exactly in 13 bits; one more on top of 16384 is lost. A probe with zero tolerance
+    has to keep its sums below 2^13, else it accuses a healthy unit.
+    """
+    ones = np.ones((1, 4096))
+    assert hopper_fp8(ones, ones).item() == 4096
+    X, W = np.zeros((1, 65)), np.ones((1, 65))
+    X[0, :64], X[0, 64] = 256.0, 1.0
+    assert hopper_fp8(X, W).item() == 64 * 256
+    assert element_verdict(X, W, None, hopper_fp8(X, W), FP8_LAYER) is PASS
+
+
+def test_two_healthy_generations_of_gpus_both_pass():
+    """chemprop#534, chebai#111: metrics differ between an A100 and an H100 at the same seed. Units of 8 and of 16
+    products that cut give other bits; both PASS, and neither is the reference of the other's bits.
+    """
+    X, W, _ = honest.operands("normal", (20, 96, 30), 13, narrowed=True)
+    results = [
+        replace(honest.BF16_STYLES["matrix unit of 8"], order=f"matrix unit {width}", storage=honest.F32).compute(
+            X, W, None, np.random.default_rng(0)
+        )
+        for width in (8, 16)
+    ]
+    assert (results[0] != results[1]).any()
+    for Y in results:
+        assert element_verdict(X, W, None, Y, replace(BF16_LAYER, storage=FP32)) is PASS
+
+
+def test_a_nan_is_traced_to_the_device_that_gave_it():
+    """torchtitan#951, dion#76: one bad GPU of eight, found after a long search. Eight devices hold eight rows each: the
+    FLAG names the bad one's call and rows, the others PASS. Contracts name the device (tests/devices/test_contract.py).
+    """
+    X, W, _ = honest.operands("normal", (64, 32, 16), 14, narrowed=True)
+    Y = honest.BF16_STYLES["lanes fma"].compute(X, W, None, np.random.default_rng(0))
+    Y[29, 5] = np.nan
+    found = [
+        check_elements(Operands.of(X[rows], W, None, Y[rows]), BF16_LAYER)
+        for rows in (slice(8 * device, 8 * device + 8) for device in range(8))
+    ]
+    assert [cells.verdict() for cells in found] == [FLAG if device == 3 else PASS for device in range(8)]
+    assert np.argwhere(found[3].flag).tolist() == [[29 - 24, 5]]
+
+
+def test_outputs_beyond_a_wrapped_index_are_a_fault():
+    """pytorch#197636, #196431: outputs above 2^32 elements, or offsets above 2^31, wrap and land on others.
+
+    So many can't be allocated here: the index wraps at 2^10 of 1,320 elements. FLAG where the late values landed and
+    where nothing was written; the rest passes.
+    """
+    X, W, _ = honest.operands("normal", (40, 16, 33), 15, narrowed=False)
+    healthy = honest.FP32_STYLES["lanes"].compute(X, W, None, np.random.default_rng(0))
+    wrapped = np.zeros(healthy.size)
+    for index, value in enumerate(healthy.ravel()):
+        wrapped[index % 2**10] = value
+    flag = check_elements(Operands.of(X, W, None, wrapped.reshape(healthy.shape)), FP32_LAYER).flag.ravel()
+    late = healthy.size - 2**10
+    assert flag[:late].mean() > 0.99
+    assert flag[2**10 :].mean() > 0.99
+    assert not flag[late : 2**10].any()
+
+
+def test_an_input_read_without_its_strides_is_a_fault():
+    """pytorch#197636: a non-contiguous input read as if it were contiguous. FLAG; the product that honours the strides
+    PASSes, whatever the layout of what is checked.
+    """
+    rng = np.random.default_rng(16)
+    base = rng.normal(size=(24, 40)).astype(np.float32)
+    X, W = base.T, rng.normal(size=(12, 24)).astype(np.float32)
+    assert not X.flags.c_contiguous
+    right = honest.FP32_STYLES["lanes"].compute(X, W, None, np.random.default_rng(0))
+    wrong = honest.FP32_STYLES["lanes"].compute(base.reshape(40, 24), W, None, np.random.default_rng(0))
+    assert element_verdict(X, W, None, right, FP32_LAYER) is PASS
+    assert element_verdict(X, W, None, np.asfortranarray(right), FP32_LAYER) is PASS
+    assert element_verdict(X, W, None, wrong, FP32_LAYER) is FLAG

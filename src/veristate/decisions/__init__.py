@@ -20,6 +20,15 @@ from veristate.decisions.policies import (
 from veristate.decisions.question import Current, Question, score_box
 from veristate.decisions.rounds import Outcome, Recompute, Recomputed, Round, run_rounds
 from veristate.decisions.rules import decide, distance, margins, validate_rule
+from veristate.decisions.scale import (
+    IntervalEnd,
+    ThresholdCertificate,
+    TopKCertificate,
+    certify_threshold,
+    certify_threshold_between,
+    certify_top_k,
+    certify_top_k_between,
+)
 from veristate.decisions.table import PROBABILITY, ScoreRange
 
 __all__ = [
@@ -27,6 +36,7 @@ __all__ = [
     "Box",
     "Certified",
     "Current",
+    "IntervalEnd",
     "Outcome",
     "Policy",
     "Question",
@@ -35,9 +45,15 @@ __all__ = [
     "Round",
     "ScoreRange",
     "Stage",
+    "ThresholdCertificate",
+    "TopKCertificate",
     "Unresolved",
     "calibrated",
     "certify",
+    "certify_threshold",
+    "certify_threshold_between",
+    "certify_top_k",
+    "certify_top_k_between",
     "decide",
     "disagreement_choice",
     "distance",

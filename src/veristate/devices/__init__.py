@@ -1,11 +1,30 @@
 """Computation on hardware that may lie: watch it, check it, simulate its faults, recompute on a trusted executor."""
 
+from veristate.devices.checked import Checks, Finding, checked
 from veristate.devices.coverage import Coverage, measure_coverage
+from veristate.devices.declared import declared_arithmetic
 from veristate.devices.faults import Event, FaultModel, fault_named, write_residuals
 from veristate.devices.findings import CallFinding, Findings, summarise
 from veristate.devices.predictors import Candidates, Predictor, PredictorSpec, load_predictor, unreadable_inputs
+from veristate.devices.probe import (
+    FaultPattern,
+    PastRuns,
+    ProbeHistory,
+    ProbeOptions,
+    ProbeRun,
+    ProbeVerdict,
+    Repetition,
+    Replayed,
+    calls_of,
+    default_history,
+    read_record,
+    record_of,
+    replay_failures,
+    run_probes,
+)
 from veristate.devices.settings import prepare_process, read_settings
 from veristate.devices.suspect import SuspectPass, require_probabilities, run_suspect
+from veristate.devices.switches import ProductSettings
 from veristate.devices.trusted import CheckedPass, Evidence, Group, TrustedExecutor
 from veristate.devices.watch import LinearCall, linear_layers, watch
 
@@ -13,24 +32,43 @@ __all__ = [
     "CallFinding",
     "Candidates",
     "CheckedPass",
+    "Checks",
     "Coverage",
     "Event",
     "Evidence",
     "FaultModel",
+    "FaultPattern",
+    "Finding",
     "Findings",
     "Group",
     "LinearCall",
+    "PastRuns",
     "Predictor",
     "PredictorSpec",
+    "ProbeHistory",
+    "ProbeOptions",
+    "ProbeRun",
+    "ProbeVerdict",
+    "ProductSettings",
+    "Repetition",
+    "Replayed",
     "SuspectPass",
     "TrustedExecutor",
+    "calls_of",
+    "checked",
+    "declared_arithmetic",
+    "default_history",
     "fault_named",
     "linear_layers",
     "load_predictor",
     "measure_coverage",
     "prepare_process",
+    "read_record",
     "read_settings",
+    "record_of",
+    "replay_failures",
     "require_probabilities",
+    "run_probes",
     "run_suspect",
     "summarise",
     "unreadable_inputs",

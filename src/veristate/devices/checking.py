@@ -4,6 +4,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from veristate.core import Verdict, decimal_string
@@ -11,11 +12,12 @@ from veristate.devices.findings import CallFinding
 from veristate.devices.predictors import Predictor
 from veristate.devices.watch import linear_layers
 from veristate.numerics import (
+    Guard,
     LinearArithmetic,
     LinearCheck,
     Operands,
+    Weights,
     bf16_arithmetic,
-    check_linear,
     fp32_arithmetic,
     fp64_arithmetic,
     round_to_bf16,
@@ -49,45 +51,52 @@ class Checker:
         self._flush = flush
         self._full_products = full_products
         self._block = block
-        self._weights: dict[tuple[int, str, ArrayDtype], tuple[NDArray[Any], NDArray[Any] | None]] = {}
+        self._weights: dict[tuple[int, str, ArrayDtype], Weights] = {}
+        # Torch's product is the faster one, and in float32 only where no switch narrows it.
+        self._guard = Guard(product=float32_product) if full_products else Guard()
 
     def check(self, capture: Capture, seed: bytes) -> CallFinding:
         """The finding of one call; `seed` must have been drawn after the capture existed."""
-        W, b = self._represented_weights(capture)
-        reason = self._unknown_path(capture, W)
+        weights = self._represented_weights(capture)
+        reason = self._unknown_path(capture, weights.W)
         if reason:
-            return replace(self._finding(capture, W, Verdict.INAPPLICABLE, seed), reason=reason)
-        arithmetic = self._arithmetic(capture, b is not None)
+            return replace(self._finding(capture, weights, Verdict.INAPPLICABLE, seed), reason=reason)
+        arithmetic = self._arithmetic(capture, weights.biased)
         X = round_to_bf16(capture.X) if capture.storage == "bfloat16" else capture.X
-        call = Operands.of(X, W, b, capture.Y)
-        check = check_linear(call, arithmetic, block=self._block, seed=seed)
+        call = Operands.of(X, weights, None, capture.Y)
+        check = self._guard.check(call, arithmetic, block=self._block, seed=seed)
         verdict = check.verdict()
-        if verdict is Verdict.PASS:
-            return self._finding(capture, W, verdict, seed, check)
+        if verdict is Verdict.PASS and not len(check.elements.rows):
+            return self._finding(capture, weights, verdict, seed, check)
         return self._attributed(capture, call, arithmetic, check, seed)
 
     def _attributed(
         self, capture: Capture, call: Operands, arithmetic: LinearArithmetic, check: LinearCheck, seed: bytes
     ) -> CallFinding:
-        """The finding of a call that did not pass: its rows' units, and every unit of a block with a column that the
-        flagged units' rows don't explain. A cell that could not be judged marks its units too.
+        """The finding of a call that did not pass, or was suspected: its rows' units, and every unit of a block with a
+        column that the flagged units' rows don't explain. A cell that could not be judged marks its units too.
         """
         M = len(capture.X)
         owners = self._predictor.rows(capture.batch, M)
-        doubtful = (check.rows.flag | check.rows.inapplicable).any(axis=1)
+        doubtful = located_rows(check) | check.rows.inapplicable
         explained = np.zeros(M, dtype=bool) if owners is None else np.isin(owners, owners[doubtful])
-        left = unexplained_columns(call, arithmetic, check, explained) | check.columns.inapplicable
+        left = unexplained_columns(call, arithmetic, check, explained) | check.columns.inapplicable.any(axis=0)
         touched = self._rows_of_blocks(np.asarray(left.any(axis=1)), M)
+        suspected = np.zeros(M, dtype=bool)
+        suspected[check.elements.rows[~check.elements.proven]] = True
         verdict = check.verdict()
-        finding = self._finding(capture, call.W, verdict, seed, check)
-        units = finding.units if owners is None else tuple(map(int, np.unique(owners[doubtful | touched])))
+        finding = self._finding(capture, call.weights, verdict, seed, check)
+        everyone = tuple(self._predictor.batches[capture.batch])
+        units = everyone if owners is None and verdict is not Verdict.PASS else _owned(owners, doubtful | touched)
+        inapplicable = "healthy arithmetic may overflow, or an operand is not finite"
         return replace(
             finding,
-            reason="" if verdict is Verdict.FLAG else "healthy arithmetic may overflow, or an operand is not finite",
+            reason=inapplicable if verdict is Verdict.INAPPLICABLE else "",
             unexplained=int(left.sum()),
             units=units,
+            suspects=everyone if owners is None and suspected.any() else _owned(owners, suspected),
             arithmetic=arithmetic.describe(),
-            evidence=self._evidence(check.flagged_rows, np.asarray(left.any(axis=1))),
+            evidence=self._evidence(located_rows(check) | suspected, np.asarray(left.any(axis=1))),
         )
 
     def _evidence(self, flagged: NDArray[np.bool_], blocks: NDArray[np.bool_]) -> tuple[int, ...]:
@@ -99,20 +108,18 @@ class Checker:
 
     def _rows_of_blocks(self, blocks: NDArray[np.bool_], rows: int) -> NDArray[np.bool_]:
         """[rows], those that lie in the marked blocks."""
-        step = self._block or max(rows, 1)
+        step = min(self._block or rows, rows)
         return np.asarray(np.repeat(blocks, step)[:rows])
 
-    def _represented_weights(self, capture: Capture) -> tuple[NDArray[Any], NDArray[Any] | None]:
+    def _represented_weights(self, capture: Capture) -> Weights:
         """W and b of the layer as they are multiplied: rounded to bf16 where the output is."""
         key = (capture.member, capture.layer, capture.storage)
         if key not in self._weights:
             layer = linear_layers(self._predictor.models[capture.member])[capture.layer]
-            # float64 holds every narrower format; numpy has no bfloat16 to read a model that is kept in it.
-            W = layer.weight.detach().double().cpu().numpy()
-            b = None if layer.bias is None else layer.bias.detach().double().cpu().numpy()
+            W, b = _array(layer.weight), None if layer.bias is None else _array(layer.bias)
             if capture.storage == "bfloat16":
-                W, b = _rounded(W), None if b is None else _rounded(b)
-            self._weights[key] = (W, b)
+                W, b = round_to_bf16(W), None if b is None else round_to_bf16(b)
+            self._weights[key] = Weights.of(W, b)
         return self._weights[key]
 
     def _unknown_path(self, capture: Capture, W: NDArray[Any]) -> str:
@@ -136,7 +143,7 @@ class Checker:
     def _finding(
         self,
         capture: Capture,
-        W: NDArray[Any],
+        weights: Weights,
         verdict: Verdict,
         seed: bytes,
         check: LinearCheck | None = None,
@@ -148,31 +155,45 @@ class Checker:
             batch=capture.batch,
             layer=capture.layer,
             ordinal=capture.ordinal,
-            shape=(len(capture.X), W.shape[1], len(W)),
+            shape=(len(capture.X), weights.W.shape[1], len(weights.W)),
             verdict=verdict,
             reason="",
-            rows=() if check is None else tuple(map(int, np.flatnonzero(check.flagged_rows))),
-            columns=0 if check is None else int(check.columns.flag.sum()),
+            rows=() if check is None else tuple(map(int, np.flatnonzero(located_rows(check)))),
+            columns=0 if check is None else int(check.columns.flag.any(axis=0).sum()),
             unexplained=0,
             units=() if verdict is Verdict.PASS or not len(capture.X) else tuple(positions),
-            worst=_worst(check),
+            suspects=(),
+            worst="" if check is None else _decimal(check.worst),
             seed=seed.hex(),
             arithmetic={},
             evidence=(),
         )
 
 
-def _rounded(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    return round_to_bf16(values.astype(np.float32)).astype(np.float64)
+def located_rows(check: LinearCheck) -> NDArray[np.bool_]:
+    """[M], the rows in which a fault is proven: by the row's sum, or by one of its elements."""
+    rows = check.rows.flag.copy()
+    rows[check.elements.rows[check.elements.proven]] = True
+    return rows
 
 
-def _worst(check: LinearCheck | None) -> str:
-    """The largest residual over its bound; "inf" when an output is not finite."""
-    if check is None:
-        return ""
-    worst = 0.0
-    for cells in (check.rows, check.columns):
-        with np.errstate(invalid="ignore", divide="ignore"):
-            ratio = np.where(cells.flag & ~np.isfinite(cells.residual), np.inf, cells.residual / cells.bound)
-        worst = max(worst, float(np.nanmax(ratio, initial=0.0)))
-    return "inf" if np.isinf(worst) else decimal_string(worst)
+def float32_product(A: NDArray[np.float32], W: NDArray[np.float32]) -> NDArray[np.float32]:
+    """A W^T by torch, for a guard: float32 where `full_float32_products` says so."""
+    result = torch.empty((len(A), len(W)), dtype=torch.float32, device="cpu")
+    torch.mm(torch.from_numpy(A), torch.from_numpy(W).t(), out=result)  # with `out`, no autocast narrows it
+    return np.asarray(result.numpy())
+
+
+def _owned(owners: NDArray[np.intp] | None, rows: NDArray[np.bool_]) -> tuple[int, ...]:
+    """The units that own one of the marked rows; none where the owners are not known."""
+    return () if owners is None else tuple(map(int, np.unique(owners[rows])))
+
+
+def _array(parameter: torch.Tensor) -> NDArray[Any]:
+    """A parameter in float32, or float64 where it is: numpy has no bfloat16, and float32 holds it exactly."""
+    wanted = torch.float64 if parameter.dtype == torch.float64 else torch.float32
+    return np.asarray(parameter.detach().to(wanted).cpu().numpy())
+
+
+def _decimal(ratio: float) -> str:
+    return "inf" if np.isinf(ratio) else decimal_string(ratio)

@@ -15,7 +15,7 @@ from veristate.devices.predictors import Predictor
 from veristate.devices.watch import OURS, LinearCall, linear_layers, watch
 
 # Views and copies compute nothing.
-_SILENT = (
+SILENT = (
     "view",
     "_unsafe_view",
     "t",
@@ -109,5 +109,5 @@ def measure_coverage(predictor: Predictor) -> Coverage:
         with FlopCounterMode(display=False) as flops, operations, operations.beside(model), watch(model, seen):
             predictor.run(member, 0)
         total += flops.get_total_flops() // 2
-    others = Counter({name: n for name, n in operations.counts.items() if name not in _SILENT})
+    others = Counter({name: n for name, n in operations.counts.items() if name not in SILENT})
     return Coverage(watched=watched, total=total, layers=tuple(sorted(layers)), unwatched=tuple(others.most_common()))

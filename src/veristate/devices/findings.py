@@ -15,8 +15,9 @@ from veristate.core import Verdict
 class CallFinding:
     """The check of one linear call.
 
-    `rows` are its flagged rows, `columns` the number of flagged column cells, `unexplained` those that still exceed
-    their bound without the flagged units' rows; `units` the table positions of the candidates to recompute. `reason`
+    `rows` are the rows in which a fault is proven, `columns` the number of flagged column cells, `unexplained` those
+    that still exceed their bound without the flagged units' rows; `units` the table positions of the candidates to
+    recompute, `suspects` of those with an element above the statistical screen alone: unresolved, no fault. `reason`
     says why a check was not applicable. `worst` is the largest residual over its bound, as a decimal string. `seed`
     repeats the signs. A call that did not pass names its `arithmetic`, and `evidence` are the rows whose operands are
     kept: the flagged ones, or those of the blocks in which only columns were flagged.
@@ -33,6 +34,7 @@ class CallFinding:
     columns: int
     unexplained: int
     units: tuple[int, ...]
+    suspects: tuple[int, ...]
     worst: str
     seed: str
     arithmetic: Mapping[str, str]
@@ -46,7 +48,7 @@ class CallFinding:
     def from_json(cls, content: Mapping[str, Any]) -> "CallFinding":
         """The finding that `to_json` wrote."""
         values = dict(content)
-        tuples = {name: tuple(values[name]) for name in ("shape", "rows", "units", "evidence")}
+        tuples = {name: tuple(values[name]) for name in ("shape", "rows", "units", "suspects", "evidence")}
         return cls(**values | tuples | {"verdict": Verdict(values["verdict"])})
 
 
@@ -78,8 +80,13 @@ class Findings:
         return self._units(members, candidates, {Verdict.FLAG})
 
     def marked_units(self, members: int, candidates: int) -> NDArray[np.bool_]:
-        """[members, candidates]: the units to recompute first: flagged, or in a call whose check was not applicable."""
-        return self._units(members, candidates, {Verdict.FLAG, Verdict.INAPPLICABLE})
+        """[members, candidates]: the units to recompute first: flagged, suspected, or in a call whose check was not
+        applicable.
+        """
+        mask = self._units(members, candidates, {Verdict.FLAG, Verdict.INAPPLICABLE})
+        for call in self.calls:
+            mask[call.member, list(call.suspects)] = True
+        return mask
 
     def _units(self, members: int, candidates: int, verdicts: set[Verdict]) -> NDArray[np.bool_]:
         mask = np.zeros((members, candidates), dtype=bool)
@@ -90,7 +97,9 @@ class Findings:
 
 
 def summarise(calls: Sequence[CallFinding]) -> dict[str, int]:
-    """Counts for a report: calls by verdict, flagged rows and column cells, unexplained cells."""
+    """Counts for a report: calls by verdict, flagged rows and column cells, unexplained cells,
+    suspected units.
+    """
     counts = Counter(call.verdict for call in calls)
     return {
         "calls": len(calls),
@@ -100,4 +109,5 @@ def summarise(calls: Sequence[CallFinding]) -> dict[str, int]:
         "rows": sum(len(call.rows) for call in calls),
         "columns": sum(call.columns for call in calls),
         "unexplained": sum(call.unexplained for call in calls),
+        "suspects": sum(len(call.suspects) for call in calls),
     }

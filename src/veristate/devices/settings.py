@@ -8,11 +8,8 @@ import numpy as np
 import torch
 
 from veristate.core import EnvironmentUnusableError, InputError
-
-# oneDNN may multiply float32 matrices in a narrower format when one of these says so.
-_FPMATH_VARIABLES = ("ONEDNN_DEFAULT_FPMATH_MODE", "DNNL_DEFAULT_FPMATH_MODE")
-# oneDNN and MKL choose kernels by these; a run under another value is another computation.
-_KERNEL_VARIABLES = ("MKL_CBWR", "ONEDNN_MAX_CPU_ISA", "DNNL_MAX_CPU_ISA", "OPENBLAS_NUM_THREADS", *_FPMATH_VARIABLES)
+from veristate.devices.switches import CPU_VARIABLES, ProductSettings, float32_matmul_precision
+from veristate.devices.switches import flushes_subnormals as flushes_subnormals
 
 
 def prepare_process(device: str, threads: int) -> None:
@@ -35,6 +32,8 @@ def prepare_process(device: str, threads: int) -> None:
             raise EnvironmentUnusableError(f"--device {device}: torch sees {torch.cuda.device_count()} CUDA devices")
         torch.backends.cuda.matmul.allow_tf32 = False
         torch.backends.cuda.matmul.allow_bf16_reduced_precision_reduction = False
+        torch.backends.cuda.matmul.allow_fp16_reduced_precision_reduction = False
+        torch.backends.cuda.matmul.allow_fp16_accumulation = False
 
 
 def read_settings(device: str) -> dict[str, str]:
@@ -46,37 +45,21 @@ def read_settings(device: str) -> dict[str, str]:
         "device": str(torch.device(device)),
         "device_name": _device_name(device),
         "cpu_capability": torch.backends.cpu.get_cpu_capability(),
-        "mkldnn": str(bool(torch.backends.mkldnn.enabled) and torch._C._has_mkldnn).lower(),
-        "threads": str(torch.get_num_threads()),
         "full_float32_products": str(full_float32_products()).lower(),
         "autocast_cache": str(torch.is_autocast_cache_enabled()).lower(),
-        "flush_denormal": str(flushes_subnormals()).lower(),
     }
     if torch.device(device).type == "cuda":
-        matmul = torch.backends.cuda.matmul
         settings |= {
             "cuda": str(torch.version.cuda),
             "cudnn": str(torch.backends.cudnn.version()),  # type: ignore[no-untyped-call]
-            "tf32": str(bool(matmul.allow_tf32)).lower(),
-            "bf16_reduced_precision_reduction": str(bool(matmul.allow_bf16_reduced_precision_reduction)).lower(),
         }
-    return settings | {name.lower(): os.environ.get(name, "unset") for name in _KERNEL_VARIABLES}
+    return settings | ProductSettings.read(device).describe()
 
 
 def full_float32_products() -> bool:
     """Whether this process is known to multiply float32 matrices in float32 and not in a narrower format."""
-    modes = {os.environ.get(name, "STRICT").upper() for name in _FPMATH_VARIABLES}
-    try:
-        return modes == {"STRICT"} and torch.get_float32_matmul_precision() == "highest"
-    except RuntimeError:
-        # torch refuses to say when its older and its newer switches were mixed.
-        return False
-
-
-def flushes_subnormals() -> bool:
-    """Whether this thread reads or writes float32 subnormals as zero, by trying it."""
-    tiny = torch.full((1,), 2.0**-140)
-    return bool((tiny * 0.5 == 0).item())
+    full = all(os.environ.get(name, value).upper() == value for name, value in CPU_VARIABLES.items())
+    return full and float32_matmul_precision() == "highest"
 
 
 def _device_name(device: str) -> str:

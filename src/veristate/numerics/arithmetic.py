@@ -1,14 +1,14 @@
 """What honest rounding can do to Y = X W^T + b: the rounding model of a healthy computation and its bound."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from veristate.core import InputError
-from veristate.numerics.formats import BF16, FP32, FP64, Format
+from veristate.numerics.formats import BF16, FP16, FP32, FP64, Format
 
 Bias = Literal["none", "fused", "separate"]
 FloatArray = NDArray[np.float64]
@@ -104,6 +104,12 @@ class LinearArithmetic:
         formats = (self.accumulate, self.storage, self.intermediate or self.storage)
         return products >= min(f.largest for f in formats) / (growth * (1 + self.storage.u))
 
+    def operands_fit(self, largest_operand: float) -> bool:
+        """Whether an operand of that size is still finite when it is read in the format of `operands`. Where it is not,
+        healthy arithmetic may give anything, however small the sum of products.
+        """
+        return largest_operand <= self.operands.largest
+
 
 def fp32_arithmetic(*, bias: bool, flush: bool) -> LinearArithmetic:
     """float32 operands, accumulation and storage; the bias joins the accumulation."""
@@ -124,3 +130,47 @@ def bf16_arithmetic(*, bias: bool) -> LinearArithmetic:
     return LinearArithmetic(
         operands=BF16, accumulate=FP32, storage=BF16, bias="separate" if bias else "none", flush=True
     )
+
+
+def fp16_arithmetic(*, bias: bool, flush: bool) -> LinearArithmetic:
+    """float16 operands and storage, float32 accumulation; the bias may be added after storing.
+
+    Products of float16 are multiples of 2^-48: nothing underflows but what is stored, and, where `flush`, what is read.
+    """
+    return LinearArithmetic(
+        operands=FP16, accumulate=FP32, storage=FP16, bias="separate" if bias else "none", flush=flush
+    )
+
+
+def narrowed_arithmetic(operands: Format, *, bias: bool) -> LinearArithmetic:
+    """A float32 layer whose operands a fast unit may read in the narrower format `operands`; X and W are float32.
+
+    Whether it does is decided shape by shape and can't be seen: the bound holds for full products too.
+
+    Maths: an operand x is read as x (1 + d), |d| <= 2u, since a conversion may cut: two roundings for each of the two
+    operands of a product. Units that narrow may flush: charged.
+    """
+    return LinearArithmetic(
+        operands=operands,
+        accumulate=FP32,
+        storage=FP32,
+        bias="fused" if bias else "none",
+        flush=True,
+        intermediate=operands,
+        nodes=4,
+    )
+
+
+def segmented_arithmetic(arithmetic: LinearArithmetic, segments: int) -> LinearArithmetic:
+    """`arithmetic` whose sum may be split in up to `segments` parts that are rounded to the storage format.
+
+    Maths: J parts and the J - 1 sums of parts, in any order, are at most 2J - 1 roundings: nodes = 2J - 1. One part is
+    not split. No product meets more float32 roundings than in one sum: its part has at most K - J + 1 terms.
+    Raises: InputError when there is no part, or when the declaration names intermediate roundings already.
+    Source: BioAgent-DF A.3, nu_K of the split sum.
+    """
+    if segments < 1 or arithmetic.nodes:
+        raise InputError(f"a sum has 1 or more parts and one kind of them; got {segments} on {arithmetic.describe()}")
+    if segments == 1:
+        return arithmetic
+    return replace(arithmetic, intermediate=arithmetic.storage, nodes=2 * segments - 1)

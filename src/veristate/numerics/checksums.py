@@ -1,7 +1,7 @@
-"""Checks of one linear layer call: PASS, FLAG or INAPPLICABLE for every row block and column block."""
+"""Checks of one linear layer call by definition: PASS, FLAG or INAPPLICABLE for every row and every column block."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -9,67 +9,26 @@ from numpy.typing import NDArray
 
 from veristate.core import InputError, Verdict
 from veristate.numerics.arithmetic import LinearArithmetic
-from veristate.numerics.kernels import Sums, Weights, column_sums, element_sums, row_sums
+from veristate.numerics.kernels import Sums, all_element_sums, column_sums, element_sums, row_sums
+from veristate.numerics.operands import Operands
 from veristate.numerics.signs import draw_signs
 
 FloatArray = NDArray[np.float64]
 BoolArray = NDArray[np.bool_]
-AnyFloats = NDArray[Any]
+Indices = NDArray[np.intp]
+Signs = NDArray[np.float32]
+Holds = Callable[[BoolArray], BoolArray]
+
+# Rows that a column cell adds by default; and the most sign draws, of which 16 leave one error in 65,536 unseen.
+BLOCK, MOST_DRAWS = 32, 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Operands:
-    """One call Y = X W^T + b. X and Y may be of any float format up to float64; W and b are float64.
+class Marks:
+    """The outcome of one kind of check, one entry a cell: two masks make three verdicts."""
 
-    Shapes: X [M, K], W [N, K], b [N] or None, Y [M, N].
-    """
-
-    X: AnyFloats
-    W: FloatArray
-    b: FloatArray | None
-    Y: AnyFloats
-
-    @classmethod
-    def of(cls, X: AnyFloats, W: AnyFloats, b: AnyFloats | None, Y: AnyFloats) -> "Operands":
-        """The call. Raises: InputError when the shapes don't fit."""
-        if X.ndim != 2 or W.ndim != 2 or Y.shape != (len(X), len(W)) or X.shape[1] != W.shape[1]:
-            raise InputError(f"Y = X W^T + b needs [M, K], [N, K], [M, N]; got {X.shape}, {W.shape}, {Y.shape}")
-        if b is not None and b.shape != (len(W),):
-            raise InputError(f"the bias of {len(W)} columns has shape {b.shape}")
-        bias = None if b is None else np.asarray(b, dtype=np.float64)
-        return cls(X=X, W=np.asarray(W, dtype=np.float64), b=bias, Y=Y)
-
-    def rows(self, rows: slice) -> "Operands":
-        """The call on some of its rows, X and Y in float64, which holds every narrower format exactly."""
-        X, Y = (np.asarray(a[rows], dtype=np.float64) for a in (self.X, self.Y))
-        return Operands(X=X, W=self.W, b=self.b, Y=Y)
-
-    @property
-    def largest_operand(self) -> float:
-        """The largest finite absolute value among X and W."""
-        largest = 0.0
-        for a in (self.X, self.W):
-            top = float(max(a.max(initial=0.0), -a.min(initial=0.0)))
-            largest = max(largest, top if np.isfinite(top) else float(np.abs(a[np.isfinite(a)]).max(initial=0.0)))
-        return largest
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Cells:
-    """The outcome of one kind of check. Shapes: all alike, one entry a cell. Two masks make three verdicts."""
-
-    residual: FloatArray
-    bound: FloatArray
     flag: BoolArray
     inapplicable: BoolArray
-
-    @classmethod
-    def joined(cls, parts: "Sequence[Cells]") -> "Cells":
-        """The cells of consecutive rows as one."""
-        if len(parts) == 1:
-            return parts[0]
-        names = ("residual", "bound", "flag", "inapplicable")
-        return cls(**{name: np.concatenate([getattr(part, name) for part in parts]) for name in names})
 
     def verdict(self) -> Verdict:
         """FLAG when any cell is flagged; PASS when all cells pass; otherwise, and when there are none, INAPPLICABLE."""
@@ -79,67 +38,163 @@ class Cells:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LinearCheck:
-    """The checks of one call. `rows` is [M, blocks of N], `columns` [blocks of M, N]; `block` and `seed` repeat it."""
+class Cells(Marks):
+    """Marks with what they rest on: the residual and the bound of every cell."""
 
-    rows: Cells
-    columns: Cells
-    block: int | None
+    residual: FloatArray
+    bound: FloatArray
+
+    def reshaped(self, *shape: int) -> "Cells":
+        """The same cells in another shape."""
+        return Cells(**{name: getattr(self, name).reshape(shape) for name in CELL_FIELDS})
+
+
+CELL_FIELDS = ("flag", "inapplicable", "residual", "bound")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Elements:
+    """Elements that were looked at one by one and found wanting: (rows[n], columns[n]), residual and bound.
+
+    `proven` are above their bound; the others are unresolved, above the screen alone. `examined` counts all that were
+    looked at, `loudest` is the largest residual of a cell that passed the screen, as a share of it.
+    """
+
+    rows: Indices
+    columns: Indices
+    residual: NDArray[np.float64]
+    bound: NDArray[np.float64]
+    proven: NDArray[np.bool_]
+    examined: int
+    loudest: float
+
+    @classmethod
+    def none(cls, loudest: float = 0.0) -> "Elements":
+        """Nothing found, nothing examined."""
+        nothing: Any = np.zeros(0)
+        index = nothing.astype(np.intp)
+        return cls(
+            rows=index, columns=index, residual=nothing, bound=nothing, proven=nothing.astype(bool), examined=0,
+            loudest=loudest,
+        )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LinearCheck:
+    """The checks of one call: `rows` [M], whole; `columns` [draws, blocks of M, N]; `block` and `seed` repeat it.
+
+    `worst` is the largest residual over its bound, infinite for an output that is not finite; of cells that a guard let
+    pass, an upper estimate. `undecided` counts the cells that a guard left to the definition (None: there was no
+    guard), `elements` are those that its screen found.
+    """
+
+    rows: Marks
+    columns: Marks
+    worst: float
+    block: int
     seed: bytes | None
+    undecided: int | None = None
+    elements: Elements = field(default_factory=Elements.none)
 
     def verdict(self) -> Verdict:
-        """FLAG when a row or a column is flagged, PASS when both kinds pass, otherwise INAPPLICABLE."""
+        """FLAG when a row, a column or an element is, PASS when both kinds of sums pass, otherwise INAPPLICABLE."""
+        if self.undecided == 0 and not self.elements.proven.any():
+            return Verdict.PASS
         both = {self.rows.verdict(), self.columns.verdict()}
-        if Verdict.FLAG in both:
+        if Verdict.FLAG in both or self.elements.proven.any():
             return Verdict.FLAG
         return Verdict.PASS if both == {Verdict.PASS} else Verdict.INAPPLICABLE
 
-    @property
-    def flagged_rows(self) -> BoolArray:
-        """[M], rows with a flagged cell."""
-        return np.asarray(self.rows.flag.any(axis=1))
+
+def signs_of(rows: int, seed: bytes | None, draws: int) -> Signs:
+    """[draws, rows]: the signs of a check, all ones without a seed."""
+    return np.ones((draws, rows), dtype=np.float32) if seed is None else draw_signs(rows, seed, draws)
 
 
-# Rows are taken this many blocks at a time: the float64 copies of a tile stay in the processor's cache.
-TILE_BLOCKS = 16
+def layout(call: Operands, block: int | None, draws: int) -> tuple[int, int]:
+    """The rows in a block and the number of blocks. Raises: InputError for a block or number of draws below 1."""
+    if block is not None and block < 1:
+        raise InputError(f"a block of {block} rows adds nothing; use 1 or more, or None for all")
+    if not 1 <= draws <= MOST_DRAWS:
+        raise InputError(f"{draws} sign draws: use 1 to {MOST_DRAWS}")
+    M = len(call.X)
+    step = block or max(M, 1)
+    return step, -(-M // step)
+
+
+def refuse_denied_bias(call: Operands, arithmetic: LinearArithmetic) -> None:
+    """Raises: InputError for a call with a bias under an arithmetic without one, which has no bound."""
+    if call.weights.biased and arithmetic.bias == "none":
+        raise InputError("the call has a bias and its declared arithmetic none: say whether it is fused or separate")
+
+
+def check_linear(
+    call: Operands,
+    arithmetic: LinearArithmetic,
+    *,
+    block: int | None = BLOCK,
+    seed: bytes | None = None,
+    draws: int = 1,
+) -> LinearCheck:
+    """The definition: every cell of `call` under `arithmetic`, in FP64, with residuals and bounds.
+
+    `block` rows are added at once (None: all of them); `seed` draws the signs (None: all ones), `draws` times.
+    Raises: InputError for a block or draws below 1, or a bias in a call whose arithmetic has none.
+    """
+    step, blocks = layout(call, block, draws)
+    N = call.Y.shape[1]
+    signs = signs_of(len(call.X), seed, draws)
+    every_block, every_column = np.repeat(np.arange(blocks), N), np.tile(np.arange(N), blocks)
+    parts = [column_cells(call, arithmetic, draw, step, every_block, every_column) for draw in signs]
+    columns = Cells(**{name: np.concatenate([getattr(p, name) for p in parts]) for name in CELL_FIELDS})
+    rows = row_cells(call, arithmetic, np.arange(len(call.X)))
+    return LinearCheck(
+        rows=rows,
+        columns=columns.reshaped(draws, blocks, N),
+        worst=max(worst_ratio(rows), worst_ratio(columns)),
+        block=step,
+        seed=seed,
+    )
 
 
 @np.errstate(all="ignore")
-def check_linear(
-    call: Operands, arithmetic: LinearArithmetic, *, block: int | None = None, seed: bytes | None = None
-) -> LinearCheck:
-    """The row and column checks of `call` under `arithmetic`.
+def row_cells(call: Operands, arithmetic: LinearArithmetic, rows: Indices) -> Cells:
+    """The checks of the given rows, [n]."""
+    weights = call.weights
+    sums = row_sums(call.X, call.Y, weights.columns, weights.bias, rows)
+    return _judged(call, arithmetic, sums, lambda bad: np.asarray(bad[rows].any(axis=1)))
 
-    `block` rows or columns are added at once (None: all of them); `seed` draws the signs (None: all ones).
-    Raises: InputError for a block below 1, or a bias in a call whose arithmetic has none.
-    """
-    if block is not None and block < 1:
-        raise InputError(f"a block of {block} rows or columns adds nothing; use 1 or more, or None for all")
-    M, N = call.Y.shape
-    signs = np.ones(M) if seed is None else draw_signs(M, seed, "column")
-    weights = Weights.of(call.W, call.b, np.ones(N) if seed is None else draw_signs(N, seed, "row"), block)
-    step = max(M, 1) if block is None else block * TILE_BLOCKS
-    largest = call.largest_operand
-    rows, columns = [], []
-    for start in range(0, max(M, 1), step):
-        tile = call.rows(slice(start, start + step))
-        arrays = (tile.X, np.abs(tile.X), tile.Y, np.abs(tile.Y), weights)
-        part = signs[start : start + step]
-        rows.append(_judge(tile, arithmetic, row_sums(*arrays), block, largest, side="row"))
-        columns.append(_judge(tile, arithmetic, column_sums(*arrays, part, block), block, largest, side="column"))
-    return LinearCheck(rows=Cells.joined(rows), columns=Cells.joined(columns), block=block, seed=seed)
+
+@np.errstate(all="ignore")
+def column_cells(
+    call: Operands, arithmetic: LinearArithmetic, signs: Signs, block: int, blocks: Indices, columns: Indices
+) -> Cells:
+    """The checks of the given column cells (blocks[n], columns[n]), [n], with one draw of signs [M]; 0 leaves out."""
+    weights = call.weights
+    sums = column_sums(call.X, weights.W, weights.b, call.Y, signs, block, blocks, columns)
+
+    def holds(bad: BoolArray) -> BoolArray:
+        kept = bad & (signs != 0)[:, None]
+        gathered: BoolArray = np.asarray(np.logical_or.reduceat(kept, np.arange(0, len(kept), block)))
+        return np.asarray(gathered[blocks, columns])
+
+    return _judged(call, arithmetic, sums, holds)
+
+
+@np.errstate(all="ignore")
+def element_cells(call: Operands, arithmetic: LinearArithmetic, rows: Indices, columns: Indices) -> Cells:
+    """The checks of the given elements (rows[n], columns[n]), [n], each for itself."""
+    sums = element_sums(call.X, call.weights.W, call.weights.b, call.Y, rows, columns)
+    return _judged(call, arithmetic, sums, lambda bad: bad[rows, columns])
 
 
 @np.errstate(all="ignore")
 def check_elements(call: Operands, arithmetic: LinearArithmetic) -> Cells:
     """The check of every element for itself, [M, N]: a whole FP64 product, to localise faults and validate bounds."""
-    weights = Weights.of(call.W, call.b, np.ones(len(call.W)), None)
-    call = call.rows(slice(None))
-    sums = element_sums(call.X, np.abs(call.X), call.Y, np.abs(call.Y), weights)
-    return _judge(call, arithmetic, sums, 1, call.largest_operand, side="element")
+    sums = all_element_sums(call.X, call.weights.W, call.weights.b, call.Y)
+    return _judged(call, arithmetic, sums, lambda bad: bad)
 
 
-@np.errstate(all="ignore")
 def unexplained_columns(
     call: Operands, arithmetic: LinearArithmetic, check: LinearCheck, explained_rows: BoolArray
 ) -> BoolArray:
@@ -147,46 +202,32 @@ def unexplained_columns(
 
     A cell whose rows are all explained has nothing left to exceed a bound.
     """
-    result = np.zeros_like(check.columns.flag)
-    blocks = np.flatnonzero(check.columns.flag.any(axis=1))
-    columns = np.flatnonzero(check.columns.flag.any(axis=0))
-    if not len(columns):
-        return result
-    # Only the rows of blocks with a flagged column are added again; whole blocks side by side keep their borders.
-    step = len(call.X) if check.block is None else check.block
-    rows = np.flatnonzero(np.isin(np.arange(len(call.X)) // step, blocks))
-    kept = ~explained_rows[rows]
-    signs = np.ones(len(call.X)) if check.seed is None else draw_signs(len(call.X), check.seed, "column")
-    part = Operands(
-        X=np.where(kept[:, None], call.X[rows], 0.0),
-        W=call.W[columns],
-        b=None if call.b is None else call.b[columns],
-        Y=np.where(kept[:, None], call.Y[np.ix_(rows, columns)], 0.0),
-    ).rows(slice(None))
-    weights = Weights.of(part.W, part.b, np.ones(len(columns)), None)
-    arrays = (part.X, np.abs(part.X), part.Y, np.abs(part.Y), weights)
-    cells = _judge(
-        part,
-        arithmetic,
-        column_sums(*arrays, np.where(kept, signs[rows], 0.0), check.block),
-        check.block,
-        call.largest_operand,
-        side="column",
-    )
-    again = np.ix_(blocks, columns)
-    result[again] = check.columns.flag[again] & (cells.flag | cells.inapplicable)
+    draws = len(check.columns.flag)
+    result = np.zeros(check.columns.flag.shape[1:], dtype=bool)
+    signs = np.where(explained_rows, np.float32(0), signs_of(len(call.X), check.seed, draws))
+    for draw in range(draws):
+        blocks, columns = np.nonzero(check.columns.flag[draw])
+        if len(blocks):
+            cells = column_cells(call, arithmetic, signs[draw], check.block, blocks, columns)
+            result[blocks, columns] |= cells.flag | cells.inapplicable
     return result
 
 
-def _judge(
-    call: Operands, arithmetic: LinearArithmetic, sums: Sums, block: int | None, largest: float, *, side: str
-) -> Cells:
+def worst_ratio(cells: Cells) -> float:
+    """The largest residual over its bound; infinite when a flagged cell's residual is not finite; 0 for no cells."""
+    with np.errstate(invalid="ignore", divide="ignore"):
+        ratio = np.where(cells.flag & ~np.isfinite(cells.residual), np.inf, cells.residual / cells.bound)
+    return float(np.nanmax(ratio, initial=0.0))
+
+
+def _judged(call: Operands, arithmetic: LinearArithmetic, sums: Sums, holds: Holds) -> Cells:
     """Residuals against bounds, and the two ways in which a cell can have none.
 
-    `largest` is the whole call's largest operand, so that no bound depends on how its rows were tiled.
+    `holds` maps a mask of elements [M, N] to the cells that hold one of them.
     """
-    if call.b is not None and arithmetic.bias == "none":
-        raise InputError("the call has a bias and its declared arithmetic none: say whether it is fused or separate")
+    refuse_denied_bias(call, arithmetic)
+    # Only flushing charges the largest operand, which takes a pass over X and W to know.
+    largest = call.largest_operand if arithmetic.flush else 0.0
     bound = sums.evaluation + arithmetic.bound_upper(
         sums.products,
         sums.stored,
@@ -200,36 +241,20 @@ def _judge(
     flag = judged & (sums.residual > bound)
     broken = ~judged
     if broken.any():
-        impossible = _spread(_impossible_values(call, arithmetic), block, side, broken.shape)
-        flag |= broken & impossible
+        impossible = broken & holds(_impossible_values(call, arithmetic))
+        flag |= impossible
         broken &= ~impossible
     return Cells(residual=sums.residual, bound=bound, flag=flag, inapplicable=broken)
 
 
 def _impossible_values(call: Operands, arithmetic: LinearArithmetic) -> BoolArray:
     """[M, N]: NaN or infinite outputs that finite operands give only by overflow, where overflow is not possible."""
+    W, b = call.weights.W, call.weights.b
     rows_ok = np.isfinite(call.X).all(axis=1, keepdims=True)
-    columns_ok: BoolArray = np.asarray(np.isfinite(call.W).all(axis=1))
-    if call.b is not None:
-        columns_ok &= np.isfinite(call.b)
+    columns_ok: BoolArray = np.asarray(np.isfinite(W).all(axis=1)) & np.isfinite(b)
     bad: BoolArray = np.array(~np.isfinite(call.Y) & rows_ok & columns_ok, dtype=np.bool_)
     # What is left is finite: a row or column with a marked output has no other operand.
     rows, columns = np.flatnonzero(bad.any(axis=1)), np.flatnonzero(bad.any(axis=0))
-    products = np.abs(call.X[rows]) @ np.abs(call.W[columns]).T
-    if call.b is not None:
-        products += np.abs(call.b[columns])
+    products = np.abs(call.X[rows]).astype(np.float64) @ np.abs(W[columns]).astype(np.float64).T + np.abs(b[columns])
     bad[np.ix_(rows, columns)] &= ~arithmetic.overflow_possible(products, call.X.shape[1])
     return bad
-
-
-def _spread(elements: BoolArray, block: int | None, side: str, shape: tuple[int, ...]) -> BoolArray:
-    """Whether a cell holds a marked element: elements [M, N] gathered to the cells of one kind of check."""
-    if side == "element":
-        return elements
-    axis = 1 if side == "row" else 0
-    step = elements.shape[axis] if block is None else block
-    cells = np.zeros(shape, dtype=bool)
-    for number in range(shape[axis]):
-        part = np.take(elements, range(number * step, min((number + 1) * step, elements.shape[axis])), axis=axis)
-        cells[(slice(None), number) if axis else number] = part.any(axis=axis)
-    return cells

@@ -5,11 +5,14 @@ import hashlib
 import numpy as np
 from numpy.typing import NDArray
 
+# The eight signs of every byte: bit 1 is -1.
+_SIGNS = 1 - 2 * np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1).astype(np.float32)
 
-def draw_signs(length: int, seed: bytes, side: str) -> NDArray[np.float64]:
-    """`length` signs of +1 and -1, a function of `seed` and `side` ("row" or "column") alone, so that a record of the
-    seed repeats the check. Two errors that cancel survive with probability 1/2. Dtypes: float64.
+
+def draw_signs(length: int, seed: bytes, draws: int = 1) -> NDArray[np.float32]:
+    """[draws, length] signs of +1 and -1, a function of `seed` alone, so that a record of the seed repeats the check.
+    Errors that cancel in a plain sum survive one draw with probability 1/2 and `draws` with 2^-draws. Dtypes: float32.
     """
-    stream = hashlib.shake_256(side.encode() + b"\0" + seed).digest((length + 7) // 8)
-    bits = np.unpackbits(np.frombuffer(stream, dtype=np.uint8), count=length)
-    return np.where(bits, 1.0, -1.0)
+    stream = hashlib.shake_256(b"signs\0" + seed).digest((draws * length + 7) // 8)
+    signs = _SIGNS[np.frombuffer(stream, dtype=np.uint8)].reshape(-1)
+    return signs[: draws * length].reshape(draws, length)

@@ -39,18 +39,28 @@ class SequenceFault:
 
     def patch(self, site: Site, Y: NDArray[np.float32], rng: np.random.Generator) -> Patch | None:
         """The patch of this call; steps the state."""
-        state, M = self.state, site.shape[0]
-        self.state = (state + _weight(M)) % 4
-        if not M or not self._fires(state, M, rng):
+        state, (M, N) = self.state, site.shape
+        chance, columns = self.event_probability(M), self.event_columns(M, N)
+        self.step(M)
+        # A short call draws nothing: whether it fires is certain.
+        if not chance or (M >= LARGE and rng.random() >= chance):
             return None
         rows = _spread_rows(M, int(rng.integers(self.rows[0], self.rows[1] + 1)), int(rng.integers(M)), state)
-        columns = _columns(site.shape[1], state, short=M < LARGE)
         return Patch(rows=rows, columns=columns, values=_displaced(Y, rows, columns, self.magnitude, rng))
 
-    def _fires(self, state: int, M: int, rng: np.random.Generator) -> bool:
+    def event_probability(self, M: int) -> float:
+        """The chance that a call of M rows fires in the present state."""
         if M < LARGE:
-            return self.short_calls and state == 3
-        return state >= 2 and rng.random() < self.large_share
+            return float(M > 0 and self.short_calls and self.state == 3)
+        return self.large_share if self.state >= 2 else 0.0
+
+    def event_columns(self, M: int, N: int) -> NDArray[np.intp]:
+        """The columns that an event changes in a call of M rows and N columns in the present state."""
+        return _columns(N, self.state, short=M < LARGE)
+
+    def step(self, M: int) -> None:
+        """Passes a call of M rows."""
+        self.state = (self.state + _weight(M)) % 4
 
 
 def case1() -> SequenceFault:

@@ -9,7 +9,7 @@ import typer
 
 from veristate import __version__
 from veristate.core import EnvironmentUnusableError, VeristateError
-from veristate.interfaces.cli import calibrate, fsck, screen
+from veristate.interfaces.cli import calibrate, fsck, probe, screen
 
 # What the base install lacks, and which extra brings it.
 _EXTRAS = {
@@ -31,6 +31,7 @@ app = typer.Typer(
 app.command(name="screen")(screen.command)
 app.command(name="calibrate")(calibrate.command)
 app.command(name="fsck")(fsck.command)
+app.command(name="probe")(probe.command)
 
 
 def _version(wanted: bool) -> None:

@@ -1,0 +1,116 @@
+"""Which cells a streaming pass can't let pass: the comparison of the guard, cell by cell.
+
+Each function writes the cells that stay undecided (the residual is not surely within its bound, or one of them is not
+finite: a float32 sum overflowed) and returns how many there are, with the largest residual over what it was compared
+with.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from veristate.numerics.kernels.compiled import compiled
+
+
+@compiled()
+def judge_rows(
+    observed: Any, stored: Any, expected: Any, products: Any, bias: Any, limits: Any, out: Any
+) -> tuple[int, float]:
+    """Undecided rows into out [M]. `bias` is sum b, sum |b|; `limits` are factors of products, stored, and a rest."""
+    count, worst = 0, 0.0
+    for i in range(len(observed)):
+        residual = abs(observed[i] - (expected[i] + bias[0]))
+        mass = products[i] + bias[1]
+        if mass == 0.0 and stored[i] == 0.0:
+            continue
+        limit = limits[0] * mass + limits[1] * stored[i] + limits[2]
+        if not residual <= limit < np.inf:
+            out[count] = i
+            count += 1
+        elif residual > worst * limit:
+            worst = residual / limit
+    return count, worst
+
+
+@compiled()
+def judge_columns(
+    observed: Any,
+    stored: Any,
+    expected: Any,
+    products: Any,
+    b: Any,
+    sign_sums: Any,
+    rows: Any,
+    limits: Any,
+    screen: Any,
+    row_scale: Any,
+    column_scale: Any,
+    out: Any,
+    screened: Any,
+) -> tuple[int, int, float, float]:
+    """Undecided cells into out [cells, 3] (draw, block, column), suspect ones into screened [cells, 3].
+
+    Shapes: observed, expected [draws, blocks, N]; stored, products [blocks, N]; b [N]; sign_sums [draws, blocks];
+    rows [blocks] of each block; row_scale [blocks] and column_scale [N] of the statistical screen, whose two factors
+    are `screen`; a factor of infinity screens nothing. Returns the two counts, the largest residual over its limit and
+    over its screen.
+    """
+    count, suspects, worst, loudest = 0, 0, 0.0, 0.0
+    draws, blocks, N = observed.shape
+    for d in range(draws):
+        for block in range(blocks):
+            n, t = rows[block], sign_sums[d, block]
+            rest, by_stored, by_norms = limits[2] * n + limits[3], screen[0] / np.sqrt(n), screen[1] * row_scale[block]
+            see, want, mass, low = observed[d, block], expected[d, block], stored[block], products[block]
+            empty, finite = row_scale[block] == 0.0, row_scale[block] < np.inf  # an infinite x gives no zero
+            # Vectorised: only blocks with something to report are looked at one cell at a time.
+            noticed = 0
+            for j in range(N):
+                residual = abs(see[j] - (want[j] + t * b[j]))
+                limit = limits[0] * (low[j] + n * abs(b[j])) + limits[1] * mass[j] + rest
+                level = by_stored * mass[j] + by_norms * column_scale[j]
+                fine = (residual <= limit) & (limit < np.inf) & (residual <= level)
+                nothing = (mass[j] == 0.0) & (b[j] == 0.0) & (empty | (finite & (column_scale[j] == 0.0)))
+                noticed += not (nothing | (fine & (residual <= worst * limit) & (residual <= loudest * level)))
+            if noticed == 0:
+                continue
+            for j in range(N):
+                residual = abs(see[j] - (want[j] + t * b[j]))
+                limit = limits[0] * (low[j] + n * abs(b[j])) + limits[1] * mass[j] + rest
+                level = by_stored * mass[j] + by_norms * column_scale[j]
+                if mass[j] == 0.0 and b[j] == 0.0 and (empty or (finite and column_scale[j] == 0.0)):
+                    continue
+                if not residual <= limit < np.inf:
+                    out[count, 0], out[count, 1], out[count, 2] = d, block, j
+                    count += 1
+                elif residual > worst * limit:
+                    worst = residual / limit
+                if not residual <= level:
+                    screened[suspects, 0], screened[suspects, 1], screened[suspects, 2] = d, block, j
+                    suspects += 1
+                elif residual > loudest * level:
+                    loudest = residual / level
+    return count, suspects, worst, loudest
+
+
+@compiled()
+def judge_sums(
+    observed: Any, stored: Any, expected: Any, products: Any, limits: Any, lost: float
+) -> tuple[bool, float]:
+    """Whether all blocks [blocks, F] of sums by destination surely pass, and the largest residual over its limit.
+
+    `limits` [blocks, 2] are the factor of the products and a rest; `lost` is the factor of the stored sums, taken off.
+    """
+    worst = 0.0
+    for block in range(observed.shape[0]):
+        factor, rest = limits[block, 0], limits[block, 1]
+        for j in range(observed.shape[1]):
+            residual = abs(observed[block, j] - expected[block, j])
+            limit = factor * products[block, j] - lost * stored[block, j] + rest
+            if products[block, j] == 0.0 and stored[block, j] == 0.0:
+                continue
+            if not residual <= limit < np.inf:
+                return False, worst
+            if residual > worst * limit:
+                worst = residual / limit
+    return True, worst

@@ -1,0 +1,167 @@
+"""Sums by destination (the messages of a graph network, index_add, scatter_add): checked as sums over destinations.
+
+sums[d] = initial[d] + the sum of rows[i] over index[i] = d. A block of destinations with fresh signs s adds up to
+
+    sum_d s_d sums[d]   against   sum_d s_d initial[d] + sum_i s_index[i] rows[i]
+
+so that one read of rows and sums checks all of them. A block that does not surely pass is looked at element by element
+in FP64, each against the bound of A.3 for its own number of addends.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from veristate.core import InputError, Verdict
+from veristate.numerics.arithmetic import LinearArithmetic
+from veristate.numerics.checksums import BLOCK
+from veristate.numerics.guard import SLACK, TINY, gamma
+from veristate.numerics.kernels import ACROSS_ROUNDINGS, Pass, add_by_destination, judge_sums, scatter_elements
+from veristate.numerics.operands import plain
+from veristate.numerics.signs import draw_signs
+
+Floats = NDArray[Any]
+Indices = NDArray[np.int64]
+BoolArray = NDArray[np.bool_]
+
+
+@dataclass(slots=True)
+class Memory:
+    """What a check works in; given again it is used again."""
+
+    sums: Pass = field(default_factory=Pass)
+    initial: Pass = field(default_factory=Pass)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScatterCheck:
+    """The outcome: `flag` and `inapplicable` by element [D, F]; `blocks` counts the blocks above their bound, `worst`
+    is the largest residual over its bound or an upper estimate of it; `sure` says that every block surely passed.
+    """
+
+    flag: BoolArray
+    inapplicable: BoolArray
+    blocks: int
+    worst: float
+    sure: bool = False
+
+    def verdict(self) -> Verdict:
+        """FLAG for an element or a block above its bound, INAPPLICABLE where one can't be judged or nothing was added,
+        otherwise PASS.
+        """
+        if self.sure:
+            return Verdict.PASS
+        if self.blocks or self.flag.any():
+            return Verdict.FLAG
+        return Verdict.INAPPLICABLE if not self.flag.size or self.inapplicable.any() else Verdict.PASS
+
+
+@np.errstate(all="ignore")
+def check_scatter_sum(
+    rows: Floats,
+    index: Indices,
+    initial: Floats | None,
+    sums: Floats,
+    arithmetic: LinearArithmetic,
+    *,
+    seed: bytes,
+    memory: Memory | None = None,
+) -> ScatterCheck:
+    """The check of one call. Shapes: rows [n, F], index [n] or [n, F], initial (None for zeros) and sums [D, F].
+
+    `memory` is used again from one call to the next of a thread.
+
+    Raises: InputError when shapes don't fit, or the index names no destination.
+    """
+    given = f"got {rows.shape}, {index.shape}, {sums.shape}"
+    if rows.ndim != 2 or sums.ndim != 2 or rows.shape[1] != sums.shape[1]:
+        raise InputError(f"sums by destination need rows [n, F] and sums [D, F]; {given}")
+    if index.shape not in (rows.shape, rows.shape[:1]):
+        raise InputError(f"sums by destination need an index [n] or [n, F]; {given}")
+    D, F = sums.shape
+    # An index that is the same in every column is read in one; were it not, the sums would not fit and all is read.
+    one = np.ascontiguousarray(index if index.ndim == 1 else index[:, 0]) if F else np.zeros(0, dtype=np.int64)
+    if one.size and not 0 <= one.min() <= one.max() < D:
+        raise InputError(f"the index names destinations {one.min()} to {one.max()} of {D}")
+    rows, sums = _rows(rows), _rows(sums)
+    initial = None if initial is None else _rows(initial)
+    nothing = np.broadcast_to(np.False_, (D, F))
+    if rows.dtype == sums.dtype == np.float32 and sums.size:
+        worst = _blocks_pass(rows, one, initial, sums, arithmetic, draw_signs(D, seed), memory or Memory())
+        if worst is not None:
+            return ScatterCheck(flag=nothing, inapplicable=nothing, blocks=0, worst=worst, sure=True)
+    return _by_elements(rows, index, initial, sums, arithmetic, draw_signs(D, seed)[0])
+
+
+def _rows(a: Floats) -> Floats:
+    """`a` with rows that lie in one piece each: float32 columns of a wider array are read where they are."""
+    return a if a.dtype == np.float32 and a.strides[1] == 4 and a.strides[0] % 4 == 0 else plain(a)
+
+
+def _blocks_pass(
+    rows: Floats,
+    index: Indices,
+    initial: Floats | None,
+    sums: Floats,
+    arithmetic: LinearArithmetic,
+    signs: Any,
+    memory: Memory,
+) -> float | None:
+    """The largest residual over its bound when every block surely passes, None otherwise."""
+    D, F = sums.shape
+    blocks = -(-D // BLOCK)
+    expected, products = np.zeros((blocks, F)), np.zeros((blocks, F))
+    add_by_destination(rows, index, BLOCK, signs[0], expected, products)
+    observed, begun = memory.sums, memory.initial
+    observed.sums(sums, BLOCK, signs)
+    lost = gamma(ACROSS_ROUNDINGS)
+    if initial is not None:
+        begun.sums(initial, BLOCK, signs)
+        expected += begun.across[0]
+        products += begun.across_abs
+    addends = np.bincount(index, minlength=blocks * BLOCK).reshape(blocks, BLOCK).max(axis=1) + 1
+    most = int(addends.max())
+    growth = _growth(arithmetic, most)[addends]
+    # Two passes in float32 pairs: of the sums, and of what they began with, which is a part of the products.
+    factors = (growth - lost * (initial is not None)) * (1 - lost) - SLACK
+    limits = np.stack([factors, -TINY * (BLOCK + addends)], axis=1)
+    stored = (lost + SLACK) / (1 - lost)
+    fine, worst = judge_sums(observed.across[0], observed.across_abs, expected, products, limits, stored)
+    return worst if fine else None
+
+
+def _growth(arithmetic: LinearArithmetic, most: int) -> NDArray[np.float64]:
+    """[most + 1]: G - 1 of a sum of so many addends."""
+    return np.array([arithmetic.growth_minus_one_upper(n) for n in range(most + 1)])
+
+
+def _by_elements(
+    rows: Floats, index: Indices, initial: Floats | None, sums: Floats, arithmetic: LinearArithmetic, signs: Any
+) -> ScatterCheck:
+    """Every element in FP64, and every block from them."""
+    D, F = sums.shape
+    start = np.zeros((D, F)) if initial is None else np.asarray(initial, dtype=np.float64)
+    exact, products, addends = start.copy(), np.abs(start), np.ones((D, F), dtype=np.int64)
+    wide = index if index.ndim == 2 else np.broadcast_to(index[:, None], rows.shape)
+    if wide.size and not 0 <= wide.min() <= wide.max() < D:
+        raise InputError(f"the index names destinations {wide.min()} to {wide.max()} of {D}")
+    scatter_elements(np.asarray(rows, dtype=np.float64), np.ascontiguousarray(wide), exact, products, addends)
+    stored = np.abs(np.asarray(sums, dtype=np.float64))
+    most = int(addends.max(initial=1))
+    growth = _growth(arithmetic, most)[addends]
+    bound = growth * products + addends * (2.0**-50 * (products + stored) + arithmetic.absolute_upper(2, 0.0))
+    difference = sums - exact
+    residual = np.abs(difference)
+    judged = np.isfinite(residual) & np.isfinite(bound)
+    flag = judged & (residual > bound)
+    # A number came in everywhere and could not have overflowed: what is no number is wrong.
+    flag |= ~judged & np.isfinite(products) & ~arithmetic.overflow_possible(products, most)
+    starts = np.arange(0, D, BLOCK)
+    summed, allowed = np.add.reduceat(signs[:, None] * difference, starts), np.add.reduceat(bound, starts)
+    loud = np.abs(summed) > allowed * (1 + 2.0**-40)
+    ratio = np.where(flag & ~np.isfinite(residual), np.inf, residual / bound)
+    return ScatterCheck(
+        flag=flag, inapplicable=~judged & ~flag, blocks=int(loud.sum()), worst=float(np.nanmax(ratio, initial=0.0))
+    )
