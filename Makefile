@@ -17,7 +17,7 @@ $(VENV)/.ready: pyproject.toml constraints.txt hatch_build.py src/veristate/nume
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "veristate needs Python 3.11 or newer")'
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet $(if $(TORCH_INDEX),--index-url $(TORCH_INDEX)) '$(TORCH)'
-	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[chem,dev]'
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[chem,audit,dev]'
 	touch $@
 
 run: $(VENV)/.ready

@@ -7,7 +7,16 @@ import sys
 from benchmarks.record import HERE, RESULTS
 
 PAGE = HERE.parent / "docs" / "performance.md"
-ORDER = ("default_case", "first_run", "healthy_passes", "recovery_study", "selective_recovery", "fault_scoring")
+ORDER = (
+    "default_case",
+    "first_run",
+    "healthy_passes",
+    "recovery_study",
+    "selective_recovery",
+    "check_overhead",
+    "fault_scoring",
+    "certificate_scale",
+)
 MARKS = {True: "met", False: "**missed**", None: "reported"}
 HEAD = """# Performance
 

@@ -13,7 +13,7 @@ from typing import Any
 
 HERE = Path(__file__).parent
 RESULTS = HERE / "results"
-PACKAGES = ("veristate", "torch", "numpy", "chemprop", "admet-ai", "rdkit")
+PACKAGES = ("veristate", "torch", "numpy", "numba", "chemprop", "admet-ai", "rdkit")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

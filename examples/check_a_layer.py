@@ -1,21 +1,19 @@
-"""Check one linear layer call: proven wrong, or within what honest rounding can do."""
-
-import secrets
+"""Checks a product of numpy arrays, and finds one changed value. Run it with `python examples/check_a_layer.py`."""
 
 import numpy as np
 
-from veristate.numerics import Operands, check_linear, fp32_arithmetic
+import veristate
 
-rng = np.random.default_rng(1)
-X = rng.normal(size=(500, 300)).astype(np.float32)
-W = rng.normal(size=(200, 300)).astype(np.float32)
-b = rng.normal(size=200).astype(np.float32)
-Y = X @ W.T + b  # what the device returned
-arithmetic = fp32_arithmetic(bias=True, flush=False)
+rng = np.random.default_rng(0)
+X = rng.standard_normal((1000, 300), dtype=np.float32)
+W = rng.standard_normal((300, 400), dtype=np.float32)
+b = rng.standard_normal(400, dtype=np.float32)
+Y = X @ W + b
 
-honest = check_linear(Operands.of(X, W, b, Y), arithmetic, block=32, seed=secrets.token_bytes(16))
-print("as returned:", honest.verdict())
+check = veristate.check_product(X, W, Y, b)
+print(f"as returned: {check.verdict().value}")
 
-Y[123, 45] += 0.5  # one wrong value among 100,000; a typical one is about 14
-faulty = check_linear(Operands.of(X, W, b, Y), arithmetic, block=32, seed=secrets.token_bytes(16))
-print("one value off by 0.5:", faulty.verdict(), "in rows", faulty.flagged_rows.nonzero()[0].tolist())
+Y[123, 45] += 0.05
+check = veristate.check_product(X, W, Y, b)
+places = list(zip(check.elements.rows.tolist(), check.elements.columns.tolist(), strict=True))
+print(f"one value off by 0.05: {check.verdict().value} at {places}")

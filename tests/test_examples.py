@@ -25,11 +25,19 @@ def run(*command, **environment):
 
 
 def test_one_layer_is_checked():
-    """The honest call passes, the changed value is flagged in its row."""
+    """The honest product passes, the changed value is found."""
     assert run("check_a_layer.py").splitlines() == [
         "as returned: PASS",
-        "one value off by 0.5: FLAG in rows [123]",
+        "one value off by 0.05: FLAG at [(123, 45)]",
     ]
+
+
+def test_training_stops_at_the_faulty_step():
+    """The step and the layer of the simulated fault are named, and the loss never showed it."""
+    said = run("stop_at_a_fault.py")
+    assert "step 12: loss" in said
+    assert "FLAG          2: addmm" in said
+    assert "wrong at (3, 5)" in said
 
 
 def test_a_model_of_ones_own_is_screened():

@@ -362,6 +362,7 @@ def test_many_scores_in_any_order_are_chosen_as_a_sort_says(order, dtype, k):
     for radii in (radius, np.full(len(wide), radius)):
         found = certify_top_k(scores, k, radius=radii)
         assert not found.certified
+        assert (found.last.position, found.challenger.position) == (ranked[k - 1], ranked[k])
         near = np.flatnonzero((wide <= wide[ranked[k]] + 2 * radius) & (wide >= wide[ranked[k - 1]] - 2 * radius))
         assert (found.open_count, found.open_listed.tolist()) == (len(near), near[:1000].tolist())
         assert np.array_equal(found.chosen, np.setdiff1d(ranked[:k], near))

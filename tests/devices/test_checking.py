@@ -2,6 +2,8 @@
 
 import hashlib
 from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,7 +12,7 @@ from device_cases import one_herg_member, tiny_candidates, tiny_spec
 from rdkit import Chem
 
 from veristate.core import InputError, Verdict
-from veristate.devices import CallFinding, Findings, Predictor, load_predictor, summarise, watch
+from veristate.devices import CallFinding, Findings, Predictor, ProductSettings, load_predictor, summarise, watch
 from veristate.devices.checking import Capture, Checker, float32_product
 from veristate.devices.trusted.server import capture_of
 from veristate.devices.watch import linear_layers
@@ -33,9 +35,10 @@ def _copied(capture: Capture) -> Capture:
     return Capture(**values | {"X": capture.X.copy(), "Y": capture.Y.copy()})
 
 
-def checker_of(predictor: Predictor, *, block: int | None = 32, flush: bool = False, full: bool = True) -> Checker:
-    """A checker with that predictor's weights."""
-    return Checker(predictor, flush=flush, full_products=full, block=block)
+def checker_of(predictor: Predictor, *, block: int | None = 32, **switches: Any) -> Checker:
+    """A checker with that predictor's weights, for calls under this process's settings with some changed."""
+    settings = replace(ProductSettings.read("cpu"), **switches)
+    return Checker(predictor, settings=settings, block=block)
 
 
 def changed(predictor: Predictor, layer: str, change: Change, *, block: int | None = 32) -> CallFinding:
@@ -123,7 +126,7 @@ def quiet_error(predictor: Predictor) -> tuple[Capture, int]:
 
 
 def test_an_error_below_its_bound_is_a_suspicion() -> None:
-    """What healthy rounding could give but hardly does passes, and marks its unit to be computed again, not as flagged."""
+    """What healthy rounding could give but hardly does passes; its unit is to be computed again, and not flagged."""
     predictor = load_predictor(tiny_spec("formats"), tiny_candidates())
     capture, row = quiet_error(predictor)
     finding = checker_of(predictor).check(capture, SEED)
@@ -170,8 +173,8 @@ def test_values_no_arithmetic_gives_are_flagged(tiny: Predictor, value: float) -
 
 @pytest.mark.parametrize(("block", "units"), [(32, range(31 // 3 + 1)), (None, range(24))])
 def test_not_finite_operands_accuse_nobody(tiny: Predictor, block: int | None, units: range) -> None:
-    """Where X is already NaN the layer is not to blame: INAPPLICABLE, with the reason, and every unit of the block whose
-    columns can't be judged is recomputed.
+    """Where X is already NaN the layer is not to blame: INAPPLICABLE, with the reason, and every unit of the block
+    whose columns can't be judged is recomputed.
     """
     capture = next(c for c in captures_of(tiny) if c.layer == "second")
     capture.X[9], capture.Y[9] = np.nan, np.nan
@@ -193,10 +196,12 @@ def test_the_checkers_product_is_float32_under_autocast(tiny: Predictor) -> None
     rng = np.random.default_rng(0)
     A, W = (rng.normal(size=shape).astype(np.float32) for shape in ((6, 300), (40, 300)))
     exact = A.astype(float) @ W.T.astype(float)
+    capture = next(c for c in captures_of(tiny) if c.layer == "second")
+    outside = checker_of(tiny).check(capture, SEED)
     with torch.autocast("cpu", dtype=torch.bfloat16):
         assert np.abs(float32_product(A, W) - exact).max() < 300 * 2.0**-24 * 300
-        finding = changed(tiny, "second", _spoil_row_7)
-    assert finding == changed(tiny, "second", _spoil_row_7)
+        assert checker_of(tiny).check(capture, SEED) == outside
+    assert outside.verdict is Verdict.PASS
 
 
 def test_the_checker_uses_its_own_weights(tiny: Predictor) -> None:
@@ -211,13 +216,29 @@ def test_the_checker_uses_its_own_weights(tiny: Predictor) -> None:
     assert finding.rows == tuple(np.flatnonzero(capture.X[:, 2]))
 
 
-def test_narrow_products_are_not_judged(tiny: Predictor) -> None:
-    """Without full float32 products the float32 bound does not hold: INAPPLICABLE with the switch named, all units."""
+def test_products_of_an_unknown_format_are_not_judged(tiny: Predictor) -> None:
+    """Where a switch leaves the format open no bound holds: INAPPLICABLE with the switch named, all units."""
     capture = captures_of(tiny)[0]
-    finding = checker_of(tiny, full=False).check(capture, SEED)
+    settings = ProductSettings.read("cpu")
+    finding = checker_of(tiny, variables=settings.variables | {"ONEDNN_DEFAULT_FPMATH_MODE": "ANY"}).check(
+        capture, SEED
+    )
     assert finding.verdict is Verdict.INAPPLICABLE
-    assert "float32_matmul_precision" in finding.reason
+    assert "ONEDNN_DEFAULT_FPMATH_MODE" in finding.reason
     assert finding.units == tuple(range(24))
+
+
+def test_narrow_products_are_judged_as_declared(tiny: Predictor) -> None:
+    """Operands that a switch lets a unit read in bfloat16 pass under that switch, and are a fault without it."""
+    capture = captures_of(tiny)[0]
+    layer = linear_layers(tiny.models[capture.member])[capture.layer]
+    W, b = layer.weight.detach().numpy(), layer.bias
+    Y = round_to_bf16(capture.X) @ round_to_bf16(W).T + (0 if b is None else b.detach().numpy())
+    narrow = replace(capture, Y=Y.astype(np.float32))
+    settings = ProductSettings.read("cpu")
+    declared = settings.precisions | {"mkldnn_matmul": "bf16"}
+    assert checker_of(tiny, precisions=declared).check(narrow, SEED).verdict is Verdict.PASS
+    assert checker_of(tiny).check(narrow, SEED).verdict is Verdict.FLAG
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import torch
 from device_cases import one_herg_member
 
 from veristate.core import InputError, Verdict
-from veristate.devices import Event, FaultModel, Predictor, fault_named, watch
+from veristate.devices import Event, FaultModel, Predictor, ProductSettings, fault_named, watch
 from veristate.devices.checking import Checker
 from veristate.devices.faults import BitFlips, Fault, Rectangle, SequenceFault, Site, injecting
 from veristate.devices.trusted.server import capture_of
@@ -290,7 +290,7 @@ def test_magnitudes_straddle_the_bound(dtype: str) -> None:
         "CC(C)Cc1ccc(C(C)C(=O)O)cc1",
     )
     predictor = one_herg_member(drugs * 6, dtype=dtype, batch=64)
-    checker = Checker(predictor, flush=False, full_products=True, block=32)
+    checker = Checker(predictor, settings=ProductSettings.read("cpu"), block=32)
     flagged, unseen = 0, 0
     for seed in range(10):
         model = fault_named("case2", seed)

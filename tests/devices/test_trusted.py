@@ -142,12 +142,14 @@ def test_a_changed_weight_of_the_suspect_is_flagged(trusted: TrustedExecutor) ->
     assert {(c.member, c.layer) for c in findings.flagged()} == {(1, "second")}
 
 
-def test_the_suspects_switches_decide(trusted: TrustedExecutor, tiny: Predictor) -> None:
-    """Products that the suspect's process may compute in a narrower format are INAPPLICABLE, not passed or accused."""
-    torch.set_float32_matmul_precision("medium")
+def test_the_suspects_switches_decide(
+    trusted: TrustedExecutor, tiny: Predictor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Products that the suspect's process may compute in an unknown format are INAPPLICABLE, not passed or accused."""
+    monkeypatch.setenv("ONEDNN_DEFAULT_FPMATH_MODE", "ANY")
     findings = run_suspect(tiny, trusted).checked.findings
     assert {c.verdict for c in findings.calls} == {Verdict.INAPPLICABLE}
-    assert all("float32_matmul_precision" in c.reason for c in findings.calls)
+    assert all("ONEDNN_DEFAULT_FPMATH_MODE" in c.reason for c in findings.calls)
     assert findings.marked_units(2, 64).all()
 
 

@@ -8,7 +8,7 @@ from veristate.numerics.kernels import passes
 
 @pytest.fixture(params=["definition", "guard", "guard in numba"])
 def checked(request, monkeypatch):
-    """A function that checks a call, with the keywords of `check_linear`; a guard keeps its memory from call to call."""
+    """A function that checks a call, with the keywords of `check_linear`; a guard keeps its memory between calls."""
     if request.param == "definition":
         return check_linear
     if request.param == "guard in numba":

@@ -22,7 +22,7 @@ def healthy(name, shape=(M, K, N)):
 
 
 def just_above(check, place, block):
-    """1.01 times what is surely above the bounds of an element's row and column: bound and residual, and u of the fault."""
+    """1.01 times what is surely above the bounds of an element's cells: bound and residual, and u of the fault."""
     i, j = place
     row, columns = i, (slice(None), i // block if block else 0, j)
     row_need = check.rows.bound[row] + check.rows.residual[row]

@@ -9,8 +9,8 @@ from veristate.numerics import draw_signs
 
 
 def signs_by_hand(length, seed, draws):
-    """The published rule: SHAKE-256 of "signs", a zero byte and seed; bits from the highest of each byte, one draw after
-    the other; 1 is minus.
+    """The published rule: SHAKE-256 of "signs", a zero byte and seed; bits from the highest of each byte, draw after
+    draw; 1 is minus.
     """
     width = (draws * length + 7) // 8 * 8
     stream = int.from_bytes(hashlib.shake_256(b"signs\0" + seed).digest(width // 8), "big")

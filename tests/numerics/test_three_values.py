@@ -124,7 +124,7 @@ def test_a_bad_weight_or_bias_is_not_judged_in_its_column(checked, name, where, 
 
 
 def test_a_fault_beside_a_bad_operand_is_still_a_fault(checked):
-    """A NaN that its own finite operands can't give is flagged although its row, and its block, hold what has no answer."""
+    """A NaN that finite operands can't give is flagged, though its row and its block hold what has no answer."""
     X, W, b, Y = healthy("fp32")
     X[4, 0], Y[4], Y[6, 5] = np.nan, np.nan, np.nan
     W[3, 2], Y[:, 3] = np.inf, np.inf

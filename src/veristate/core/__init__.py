@@ -20,6 +20,7 @@ from veristate.core.records import (
     Record,
     Request,
     Rule,
+    Site,
     View,
 )
 from veristate.core.verdicts import Verdict
@@ -42,6 +43,7 @@ __all__ = [
     "RefusedError",
     "Request",
     "Rule",
+    "Site",
     "TamperError",
     "UndecidedError",
     "Verdict",

@@ -169,3 +169,12 @@ class Action(Record):
     contract: str
     view: str
     decisions: tuple[Decision, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Site(Record):
+    """Where values were saved: the output of call `ordinal` (from 0) of the layer of that name in its model."""
+
+    FORMAT: ClassVar[str] = "veristate.site/1"
+    layer: str
+    ordinal: int = 0

@@ -22,9 +22,12 @@ from veristate.devices.probe import (
     replay_failures,
     run_probes,
 )
+from veristate.devices.readout import ReadOut, read_outs
 from veristate.devices.settings import prepare_process, read_settings
+from veristate.devices.sites import SiteValues, continue_from, list_sites, save_sites
 from veristate.devices.suspect import SuspectPass, require_probabilities, run_suspect
 from veristate.devices.switches import ProductSettings
+from veristate.devices.training import Training, torch_version, train_network
 from veristate.devices.trusted import CheckedPass, Evidence, Group, TrustedExecutor
 from veristate.devices.watch import LinearCall, linear_layers, watch
 
@@ -50,19 +53,25 @@ __all__ = [
     "ProbeRun",
     "ProbeVerdict",
     "ProductSettings",
+    "ReadOut",
     "Repetition",
     "Replayed",
+    "SiteValues",
     "SuspectPass",
+    "Training",
     "TrustedExecutor",
     "calls_of",
     "checked",
+    "continue_from",
     "declared_arithmetic",
     "default_history",
     "fault_named",
     "linear_layers",
+    "list_sites",
     "load_predictor",
     "measure_coverage",
     "prepare_process",
+    "read_outs",
     "read_record",
     "read_settings",
     "record_of",
@@ -70,7 +79,10 @@ __all__ = [
     "require_probabilities",
     "run_probes",
     "run_suspect",
+    "save_sites",
     "summarise",
+    "torch_version",
+    "train_network",
     "unreadable_inputs",
     "watch",
     "write_residuals",

@@ -8,18 +8,19 @@ import torch
 from numpy.typing import NDArray
 
 from veristate.core import Verdict, decimal_string
+from veristate.devices.declared import declared_arithmetic
 from veristate.devices.findings import CallFinding
 from veristate.devices.predictors import Predictor
+from veristate.devices.settings import full_float32_products
+from veristate.devices.switches import ProductSettings
 from veristate.devices.watch import linear_layers
 from veristate.numerics import (
+    Bias,
     Guard,
     LinearArithmetic,
     LinearCheck,
     Operands,
     Weights,
-    bf16_arithmetic,
-    fp32_arithmetic,
-    fp64_arithmetic,
     round_to_bf16,
     unexplained_columns,
 )
@@ -27,7 +28,6 @@ from veristate.numerics import (
 ArrayDtype = Literal["float32", "bfloat16", "float64"]
 # Flagged rows, and the rows of one block, are kept as evidence up to this many; the finding still names them all.
 EVIDENCE_ROWS = 64
-FULL_PRODUCTS = "float32_matmul_precision=highest"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,22 +46,22 @@ class Capture:
 class Checker:
     """Checks captures of one predictor's calls. Weights come from the checker's own copy, never from the capture."""
 
-    def __init__(self, predictor: Predictor, *, flush: bool, full_products: bool, block: int | None) -> None:
+    def __init__(self, predictor: Predictor, *, settings: ProductSettings, block: int | None) -> None:
+        """`settings` are those of the process that made the calls."""
         self._predictor = predictor
-        self._flush = flush
-        self._full_products = full_products
+        self._settings = settings
         self._block = block
         self._weights: dict[tuple[int, str, ArrayDtype], Weights] = {}
-        # Torch's product is the faster one, and in float32 only where no switch narrows it.
-        self._guard = Guard(product=float32_product) if full_products else Guard()
+        # Torch's product is the faster one, and in float32 only where no switch of this process narrows it.
+        self._guard = Guard(product=float32_product) if full_float32_products() else Guard()
 
     def check(self, capture: Capture, seed: bytes) -> CallFinding:
         """The finding of one call; `seed` must have been drawn after the capture existed."""
         weights = self._represented_weights(capture)
         reason = self._unknown_path(capture, weights.W)
-        if reason:
-            return replace(self._finding(capture, weights, Verdict.INAPPLICABLE, seed), reason=reason)
-        arithmetic = self._arithmetic(capture, weights.biased)
+        arithmetic = reason or self._arithmetic(capture, weights.biased)
+        if isinstance(arithmetic, str):
+            return replace(self._finding(capture, weights, Verdict.INAPPLICABLE, seed), reason=arithmetic)
         X = round_to_bf16(capture.X) if capture.storage == "bfloat16" else capture.X
         call = Operands.of(X, weights, None, capture.Y)
         check = self._guard.check(call, arithmetic, block=self._block, seed=seed)
@@ -130,15 +130,20 @@ class Checker:
             return "no rows: nothing to check"
         if capture.storage not in get_args(ArrayDtype):
             return f"no arithmetic is declared for outputs in {capture.storage}"
-        if capture.storage == "float32" and not self._full_products:
-            return f"float32 products may be computed in a narrower format (needs {FULL_PRODUCTS})"
         return ""
 
-    def _arithmetic(self, capture: Capture, bias: bool) -> LinearArithmetic:
-        if capture.storage == "bfloat16":
-            return bf16_arithmetic(bias=bias)
-        make = fp32_arithmetic if capture.storage == "float32" else fp64_arithmetic
-        return make(bias=bias, flush=self._flush)
+    def _arithmetic(self, capture: Capture, bias: bool) -> LinearArithmetic | str:
+        """What a healthy call had under the switches, or why that is not known. Where a bias is added to a bfloat16
+        output can't be seen: a separate rounding is charged.
+        """
+        kind: Bias = "none" if not bias else "separate" if capture.storage == "bfloat16" else "fused"
+        terms = capture.X.shape[1]
+        found = declared_arithmetic(self._settings, capture.storage, bias=kind, terms=terms)
+        if isinstance(found, LinearArithmetic) and found.operands.largest < np.finfo(capture.X.dtype).max:
+            largest = float(np.abs(capture.X).max(initial=0.0))
+            if capture.storage == "float32" and np.isfinite(largest) and not found.operands_fit(largest):
+                return f"an operand of {largest:.3g} may become infinite when it is read in {found.operands.name}"
+        return found
 
     def _finding(
         self,

@@ -14,7 +14,7 @@ from torch.utils.hooks import RemovableHandle
 from veristate.devices.predictors import Predictor
 from veristate.devices.watch import OURS, LinearCall, linear_layers, watch
 
-# Views and copies compute nothing.
+# Views, copies and new memory compute nothing.
 SILENT = (
     "view",
     "_unsafe_view",
@@ -36,6 +36,17 @@ SILENT = (
     "resolve_neg",
     "to",
     "_to_copy",
+    "contiguous",
+    "detach_",
+    "lift_fresh",
+    "empty",
+    "empty_like",
+    "zeros",
+    "zeros_like",
+    "ones_like",
+    "as_strided",
+    "_record_function_enter_new",
+    "_record_function_exit",
 )
 
 

@@ -9,7 +9,6 @@ import torch
 
 from veristate.core import EnvironmentUnusableError, InputError
 from veristate.devices.switches import CPU_VARIABLES, ProductSettings, float32_matmul_precision
-from veristate.devices.switches import flushes_subnormals as flushes_subnormals
 
 
 def prepare_process(device: str, threads: int) -> None:

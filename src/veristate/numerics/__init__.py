@@ -31,6 +31,15 @@ from veristate.numerics.scatter import Memory, ScatterCheck, check_scatter_sum
 from veristate.numerics.screen import Screen
 from veristate.numerics.segments import SegmentedSum
 from veristate.numerics.signs import draw_signs
+from veristate.numerics.storage import (
+    REPRESENTATIONS,
+    Representation,
+    from_storage_bits,
+    held_dtype,
+    is_stored,
+    storage_bits,
+    stored,
+)
 
 __all__ = [
     "BF16",
@@ -39,6 +48,7 @@ __all__ = [
     "FP32",
     "FP64",
     "MOST_DRAWS",
+    "REPRESENTATIONS",
     "TF32",
     "Bias",
     "Cells",
@@ -51,6 +61,7 @@ __all__ = [
     "Marks",
     "Memory",
     "Operands",
+    "Representation",
     "ScatterCheck",
     "Screen",
     "SegmentedSum",
@@ -69,10 +80,15 @@ __all__ = [
     "fp16_arithmetic",
     "fp32_arithmetic",
     "fp64_arithmetic",
+    "from_storage_bits",
+    "held_dtype",
+    "is_stored",
     "narrowed_arithmetic",
     "outward",
     "put_array",
     "round_to_bf16",
     "segmented_arithmetic",
+    "storage_bits",
+    "stored",
     "unexplained_columns",
 ]

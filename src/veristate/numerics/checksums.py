@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -49,6 +48,7 @@ class Cells(Marks):
         return Cells(**{name: getattr(self, name).reshape(shape) for name in CELL_FIELDS})
 
 
+_NO_INDEX, _NOTHING, _NONE = np.zeros(0, dtype=np.intp), np.zeros(0), np.zeros(0, dtype=bool)
 CELL_FIELDS = ("flag", "inapplicable", "residual", "bound")
 
 
@@ -57,7 +57,7 @@ class Elements:
     """Elements that were looked at one by one and found wanting: (rows[n], columns[n]), residual and bound.
 
     `proven` are above their bound; the others are unresolved, above the screen alone. `examined` counts all that were
-    looked at, `loudest` is the largest residual of a cell that passed the screen, as a share of it.
+    looked at, `loudest` is the largest residual of a cell, as a share of the screen.
     """
 
     rows: Indices
@@ -71,12 +71,15 @@ class Elements:
     @classmethod
     def none(cls, loudest: float = 0.0) -> "Elements":
         """Nothing found, nothing examined."""
-        nothing: Any = np.zeros(0)
-        index = nothing.astype(np.intp)
         return cls(
-            rows=index, columns=index, residual=nothing, bound=nothing, proven=nothing.astype(bool), examined=0,
+            rows=_NO_INDEX,
+            columns=_NO_INDEX,
+            residual=_NOTHING,
+            bound=_NOTHING,
+            proven=_NONE,
+            examined=0,
             loudest=loudest,
-        )  # fmt: skip
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -189,10 +192,13 @@ def element_cells(call: Operands, arithmetic: LinearArithmetic, rows: Indices, c
 
 
 @np.errstate(all="ignore")
-def check_elements(call: Operands, arithmetic: LinearArithmetic) -> Cells:
-    """The check of every element for itself, [M, N]: a whole FP64 product, to localise faults and validate bounds."""
-    sums = all_element_sums(call.X, call.weights.W, call.weights.b, call.Y)
-    return _judged(call, arithmetic, sums, lambda bad: bad)
+def check_elements(call: Operands, arithmetic: LinearArithmetic, rows: Indices | None = None) -> Cells:
+    """The check of every element for itself, [M, N], or of the given rows, [n, N]: a whole FP64 product, to localise
+    faults and validate bounds.
+    """
+    chosen = slice(None) if rows is None else rows
+    sums = all_element_sums(call.X[chosen], call.weights.W, call.weights.b, call.Y[chosen])
+    return _judged(call, arithmetic, sums, lambda bad: bad[chosen])
 
 
 def unexplained_columns(

@@ -40,7 +40,7 @@ from veristate.numerics.kernels import (
     batched_pass,
     judge_columns,
     judge_rows,
-    row_norms,
+    screen_scales,
 )
 from veristate.numerics.operands import Operands
 from veristate.numerics.screen import Screen, escalated
@@ -93,6 +93,16 @@ class Guard:
         self._Y.sums(call.Y, step, signs)
         rows, worst_row = self._undecided_rows(call, arithmetic)
         cells, suspects, worst_cell, loudest = self._undecided_cells(call, arithmetic, signs, step, block is not None)
+        if not len(rows) + len(cells) + len(suspects):
+            return LinearCheck(
+                rows=_passing((M,)),
+                columns=_passing((draws, blocks, N)),
+                worst=max(worst_row, worst_cell),
+                block=step,
+                seed=seed,
+                undecided=0,
+                elements=Elements.none(loudest),
+            )
         row_marks, worst = _marked((M,), (rows,), [row_cells(call, arithmetic, rows)] if len(rows) else [])
         drawn = [(d, cells[cells[:, 0] == d, 1:].T) for d in range(draws)] if len(cells) else []
         found = [column_cells(call, arithmetic, signs[d], step, *places) for d, places in drawn]
@@ -137,7 +147,7 @@ class Guard:
 
     def _undecided_rows(self, call: Operands, arithmetic: LinearArithmetic) -> tuple[Indices, float]:
         (M, K), N, weights = call.X.shape, call.Y.shape[1], call.weights
-        underflow = TINY * (K * (2 + float(weights.columns[1].max())) + N)
+        underflow = TINY * (K * (2 + weights.widest) + N)
         roundings = {"expected": ALONG_ROUNDINGS, "lower": ALONG_ROUNDINGS, "observed": ALONG_ROUNDINGS}
         products, stored, element = _limits(arithmetic, K, added=N + K, **roundings)
         limits = np.array([products, stored, element * N - underflow])
@@ -158,10 +168,11 @@ class Guard:
         starts = np.arange(0, M, step)
         rows = np.full(blocks, float(step))
         rows[-1] = M - starts[-1]
-        row_scale = np.empty(blocks)
-        row_norms(sums_abs, row_scale)
-        row_scale /= np.sqrt(rows)
-        factors = self.screen.factors(arithmetic) if self.screen and screened else np.array([np.inf, np.inf])
+        scales = np.empty((2, blocks))
+        screen_scales(self._Y.along_abs, self._X.along_abs, sums_abs, step, scales)
+        factors = self.screen.factors(arithmetic, K) if self.screen and screened else np.array([np.inf, np.inf])
+        largest = max(weights.largest, float(sums_abs.max())) if arithmetic.flush else 0.0
+        screen = np.array([*factors, arithmetic.absolute_upper(K, largest)])
         underflow = TINY * (K * (2 + weights.largest) + step)
         for again in (False, True):
             columns, sample = weights.sample(self._X.across_abs.sum(axis=0) if again else None)
@@ -172,7 +183,7 @@ class Guard:
             out, suspects = (np.empty((draws * blocks * N, 3), dtype=np.intp) for _ in range(2))
             count, suspicious, worst, loudest = judge_columns(
                 self._Y.across, self._Y.across_abs, expected, low, weights.b, np.add.reduceat(signs, starts, axis=1),
-                rows, limits, factors, row_scale, weights.norms, out, suspects,
+                rows, limits, screen, scales, weights.norms, out, suspects,
             )  # fmt: skip
             if not count:
                 break
@@ -220,11 +231,17 @@ def _limits(
     return products, sums, arithmetic.absolute_upper(terms, 0.0) * (1 - SLACK)
 
 
+@lru_cache(maxsize=256)
+def _passing(shape: tuple[int, ...]) -> Marks:
+    """Marks that pass everywhere; read-only, and no memory of their own."""
+    nothing = np.broadcast_to(np.False_, shape)
+    return Marks(flag=nothing, inapplicable=nothing)
+
+
 def _marked(shape: tuple[int, ...], index: tuple[Indices, ...], found: list[Cells]) -> tuple[Marks, float]:
     """Marks of `shape` that pass everywhere but at `index`, where the definition found cells; and their worst ratio."""
     if not found:
-        nothing = np.broadcast_to(np.False_, shape)
-        return Marks(flag=nothing, inapplicable=nothing), 0.0
+        return _passing(shape), 0.0
     flag, inapplicable = np.zeros(shape, dtype=bool), np.zeros(shape, dtype=bool)
     flag[index] = np.concatenate([cells.flag for cells in found])
     inapplicable[index] = np.concatenate([cells.inapplicable for cells in found])

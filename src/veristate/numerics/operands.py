@@ -76,6 +76,11 @@ class Weights:
         return self._sizes[1]
 
     @cached_property
+    def widest(self) -> float:
+        """The largest of sum_j |w_j|."""
+        return float(self.columns[1].max(initial=0.0))
+
+    @cached_property
     def fast(self) -> bool:
         """Whether float32 sums over these weights can neither underflow unseen nor overflow."""
         if self.W.dtype != np.float32 or not self.W.size:

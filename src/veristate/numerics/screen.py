@@ -5,6 +5,7 @@ screen is suspect: its elements are looked at one by one, each against its own p
 fault; what stays above the screen alone is unresolved, a reason to compute it again and never an accusation.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -20,24 +21,30 @@ Indices = NDArray[np.intp]
 
 # More elements than one in this many of a call are looked at by a whole product.
 MANY = 16
+# A bias that is added separately is a second rounding, and whether it is can't be seen: between 1 and root 2.
+SEPARATE = 1.25
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Screen:
     """How far healthy rounding is expected to go, in unit roundoffs.
 
-    `stored` multiplies u of the storage format times the root of the summed squares of Y, as estimated from sum |Y|;
-    `accumulated` multiplies u of the accumulation format times |X|_F |w|_2 of a cell. The defaults stand above every
-    healthy call of `benchmarks/false_alarms.py`; `calibrated` fits them to a model's own.
+    `stored` multiplies u of the storage format times the root of the summed squares of Y, as estimated from sum |Y|.
+    `accumulated` multiplies root K times u of the accumulation format, and the like for intermediate roundings, times
+    |X|_F |w|_2 of a cell: no partial sum of an element is larger than its |x| |w|. The defaults leave nearly all
+    healthy cells of `benchmarks/false_alarms.py` unexamined; `calibrated` fits them to a model's own.
     """
 
     stored: float = 2.0
-    accumulated: float = 32.0
+    accumulated: float = 3.0
 
-    def factors(self, arithmetic: LinearArithmetic) -> NDArray[np.float64]:
-        """[2]: the factors of sum |Y| / sqrt(n) and of |X|_F |w|_2."""
-        stored = self.stored * arithmetic.storage.u * (2.0 if arithmetic.bias == "separate" else 1.0)
-        return np.array([stored, self.accumulated * arithmetic.accumulate.u])
+    def factors(self, arithmetic: LinearArithmetic, terms: int) -> NDArray[np.float64]:
+        """[2]: the factors of the estimated |Y|_F and of |X|_F |w|_2."""
+        stored = self.stored * arithmetic.storage.u * (SEPARATE if arithmetic.bias == "separate" else 1.0)
+        roundings = math.sqrt(terms) * arithmetic.accumulate.u
+        if arithmetic.intermediate is not None:
+            roundings += math.sqrt(arithmetic.nodes) * arithmetic.intermediate.u
+        return np.array([stored, self.accumulated * roundings])
 
     def elements(
         self, call: Operands, arithmetic: LinearArithmetic, rows: Indices, columns: Indices
@@ -51,7 +58,8 @@ class Screen:
         own, place = np.unique(rows, return_inverse=True)
         X = call.X[own].astype(np.float64)
         norms = np.sqrt(np.einsum("ik,ik->i", X, X))[place] * call.weights.norms[columns]
-        level: NDArray[np.float64] = np.maximum(stored, arithmetic.storage.u * Y) + self.factors(arithmetic)[1] * norms
+        accumulated = self.factors(arithmetic, call.X.shape[1])[1]
+        level: NDArray[np.float64] = np.maximum(stored, arithmetic.storage.u * Y) + accumulated * norms
         return level
 
     def calibrated(self, loudest: Sequence[float], *, margin: float = 1.25) -> "Screen":
@@ -69,7 +77,11 @@ class Screen:
 def escalated(
     call: Operands, arithmetic: LinearArithmetic, screen: Screen, cells: Indices, step: int, loudest: float
 ) -> Elements:
-    """The elements of the given cells [n, 2] (block, column), one by one, each against its own bound."""
+    """The elements of the given cells [n, 2] (block, column), one by one, each against its own bound.
+
+    Where one of them is proven wrong, all of its block are looked at: a fault rarely comes alone, and its neighbours
+    may be too small for the sums.
+    """
     cells = np.unique(cells, axis=0)
     if not len(cells):
         return Elements.none(loudest)
@@ -77,11 +89,20 @@ def escalated(
     rows = (cells[:, :1] * step + within).ravel()
     columns = np.repeat(cells[:, 1], len(within))
     rows, columns = rows[rows < len(call.X)], columns[rows < len(call.X)]
+    examined, N = len(rows), call.Y.shape[1]
     if len(rows) * MANY > call.Y.size:  # a whole product is the faster way to so many
-        whole = check_elements(call, arithmetic)
-        found = Cells(**{name: getattr(whole, name)[rows, columns] for name in CELL_FIELDS})
+        found = _chosen(check_elements(call, arithmetic), rows, columns)
     else:
         found = element_cells(call, arithmetic, rows, columns)
+    if found.flag.any():
+        near = np.unique(rows[found.flag] // step)[:, None] * step + within
+        near = near[near < len(call.X)]
+        whole = check_elements(call, arithmetic, near)
+        more_rows, more_columns = np.nonzero(whole.flag)
+        new = ~np.isin(near[more_rows] * N + more_columns, rows * N + columns)
+        found = _joined(found, _chosen(whole, more_rows[new], more_columns[new]))
+        rows, columns = np.append(rows, near[more_rows[new]]), np.append(columns, more_columns[new])
+        examined += whole.flag.size
     kept = found.flag | ~(found.residual <= screen.elements(call, arithmetic, rows, columns)) & ~found.inapplicable
     return Elements(
         rows=rows[kept],
@@ -89,6 +110,16 @@ def escalated(
         residual=found.residual[kept],
         bound=found.bound[kept],
         proven=found.flag[kept],
-        examined=len(rows),
+        examined=examined,
         loudest=loudest,
     )
+
+
+def _chosen(cells: Cells, rows: Indices, columns: Indices) -> Cells:
+    """The cells at the given places of [M, N] cells."""
+    return Cells(**{name: getattr(cells, name)[rows, columns] for name in CELL_FIELDS})
+
+
+def _joined(first: Cells, second: Cells) -> Cells:
+    """The cells of both, one after the other."""
+    return Cells(**{name: np.append(getattr(first, name), getattr(second, name)) for name in CELL_FIELDS})

@@ -72,8 +72,8 @@ class Around:
         if not isinstance(self.radius, float):
             yield from _reaching(self, value)
             return
-        # A score up to the cut, plus the radius, is at most two floats below the value, and its upper end at most one.
-        below = math.nextafter(math.nextafter(value, -math.inf), -math.inf)
+        # A score up to the cut, plus the radius, is at most the float below the value, and so is its upper end.
+        below = math.nextafter(value, -math.inf)
         cut = _rounded_down(math.nextafter(below - self.radius, -math.inf), self.scores.dtype)
         for start, stop in stretches(len(self), SCORES_STRETCH):
             scores = stretch_of(self.scores, start, stop)

@@ -167,6 +167,8 @@ class Session:
 def _found(finding: Finding, check: LinearCheck, seed: bytes) -> Finding:
     """What one product's check says."""
     verdict, elements = check.verdict(), check.elements
+    if verdict is Verdict.PASS and not len(elements.rows):
+        return replace(finding, worst=check.worst, seed=seed.hex())
     named = elements.proven if verdict is Verdict.FLAG else ~elements.proven
     places = zip(elements.rows[named][:NAMED], elements.columns[named][:NAMED], strict=True)
     inapplicable = verdict is Verdict.INAPPLICABLE

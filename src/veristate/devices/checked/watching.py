@@ -26,6 +26,8 @@ from veristate.devices.watch import OURS
 from veristate.numerics import MOST_DRAWS, Screen
 
 _ZEROS = ("zeros", "zeros_like", "new_zeros")
+# Composites without a product inside. Taken apart, dropout would copy what it leaves as it is.
+_LEFT_WHOLE = frozenset({*SILENT, "dropout", "feature_dropout", "alpha_dropout"})
 
 
 @contextmanager
@@ -85,7 +87,7 @@ class _Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
         named = kwargs or {}
         name = func.overloadpacket.__name__
         if not is_watched(name):
-            if func not in self._whole:
+            if func not in self._whole and name not in _LEFT_WHOLE:
                 # A composite operation is taken apart, so that the products inside are seen.
                 with self:
                     apart = func.decompose(*args, **named)

@@ -3,6 +3,7 @@
 import string
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
 from types import TracebackType
 from typing import Any
 
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 
 from veristate.core import EnvironmentUnusableError, InputError, Verdict, VeristateError
 from veristate.devices.predictors import Candidates, PredictorSpec
-from veristate.devices.settings import flushes_subnormals, full_float32_products
+from veristate.devices.switches import ProductSettings
 from veristate.devices.trusted.process import TrustedProcess
 from veristate.devices.trusted.stream import CaptureStream
 
@@ -33,6 +34,7 @@ class TrustedExecutor:
     ) -> None:
         self._spec = spec
         self._block = block
+        self._suspect_device = suspect_device or spec.device
         self._self_checked = torch.device(spec.device) == torch.device(suspect_device) if suspect_device else False
         self._candidates = candidates
         self._sample_bits: str | None = None
@@ -118,8 +120,8 @@ class TrustedExecutor:
         """
         if len(entropy) % 2 or not set(entropy) <= set(string.hexdigits):
             raise InputError(f"the entropy of the signs must be hexadecimal, two digits a byte: {entropy!r}")
-        switches = {"flush": flushes_subnormals(), "full_products": full_float32_products()}
-        self._ask({"op": "begin", "block": self._block, "entropy": entropy} | switches)
+        settings = asdict(ProductSettings.read(self._suspect_device))
+        self._ask({"op": "begin", "block": self._block, "entropy": entropy, "settings": settings})
         stream = CaptureStream(self._process, checked_on=self.checked_on, block=self._block)
         yield stream
         stream.finish()

@@ -8,6 +8,7 @@ import secrets
 import socket
 import sys
 import warnings
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,8 @@ import numpy as np
 from veristate.core import VeristateError, digest
 from veristate.devices.checking import Capture, Checker
 from veristate.devices.predictors import Candidates, Predictor, PredictorSpec, load_predictor
-from veristate.devices.settings import flushes_subnormals, full_float32_products, prepare_process, read_settings
+from veristate.devices.settings import prepare_process, read_settings
+from veristate.devices.switches import ProductSettings, flushes_subnormals
 from veristate.devices.trusted.channel import Channel, ChannelClosedError
 from veristate.devices.trusted.slots import Slot
 from veristate.devices.watch import LinearCall, watch
@@ -74,7 +76,7 @@ class Server:
 
     def _qualify(self, header: dict[str, Any]) -> None:
         """One digest of the sample's bits, and whether this process's own calls on it pass their checks."""
-        checker = self._new_checker(header["block"])
+        checker = self._new_checker(header["block"], ProductSettings.read(self._spec.device))
         verdicts: list[str] = []
         member, batch = 0, 0
 
@@ -89,7 +91,7 @@ class Server:
         self._channel.send({"bits": bits.hexdigest(), "verdicts": verdicts})
 
     def _begin(self, header: dict[str, Any]) -> None:
-        self._checker = self._new_checker(header["block"], flush=header["flush"], full=header["full_products"])
+        self._checker = self._new_checker(header["block"], ProductSettings(**header["settings"]))
         self._failure = None
         self._entropy = bytes.fromhex(header["entropy"]) if header["entropy"] else secrets.token_bytes(32)
         self._findings, self._evidence = [], []
@@ -132,14 +134,10 @@ class Server:
             scores = self._predictor.run(member, batch)
             self._channel.send({"member": member, "batch": batch}, array_bytes(scores))
 
-    def _new_checker(self, block: int | None, *, flush: bool = False, full: bool = True) -> Checker:
-        """A checker of calls made under this process's switches or under the other one's."""
-        return Checker(
-            self._predictor,
-            flush=flush or flushes_subnormals(),
-            full_products=full and full_float32_products(),
-            block=block,
-        )
+    def _new_checker(self, block: int | None, settings: ProductSettings) -> Checker:
+        """A checker of calls made under these settings. Where this process flushes it reads subnormals as zero too."""
+        settings = replace(settings, flush=settings.flush or flushes_subnormals())
+        return Checker(self._predictor, settings=settings, block=block)
 
 
 def capture_of(call: LinearCall, member: int, batch: int) -> Capture:

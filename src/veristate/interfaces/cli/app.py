@@ -9,7 +9,7 @@ import typer
 
 from veristate import __version__
 from veristate.core import EnvironmentUnusableError, VeristateError
-from veristate.interfaces.cli import calibrate, fsck, probe, screen
+from veristate.interfaces.cli import calibrate, data, fsck, probe, screen
 
 # What the base install lacks, and which extra brings it.
 _EXTRAS = {
@@ -19,6 +19,7 @@ _EXTRAS = {
     "cloudpickle": "compute",
     "chemprop": "chem",
     "rdkit": "chem",
+    "sklearn": "audit",
 }
 
 app = typer.Typer(
@@ -32,6 +33,7 @@ app.command(name="screen")(screen.command)
 app.command(name="calibrate")(calibrate.command)
 app.command(name="fsck")(fsck.command)
 app.command(name="probe")(probe.command)
+app.command(name="data")(data.command)
 
 
 def _version(wanted: bool) -> None:

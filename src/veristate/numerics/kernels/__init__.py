@@ -14,7 +14,7 @@ from veristate.numerics.kernels.fp64 import (
     row_sums,
     scatter_elements,
 )
-from veristate.numerics.kernels.judge import judge_columns, judge_rows, judge_sums
+from veristate.numerics.kernels.judge import judge_columns, judge_rows, judge_sums, screen_scales
 from veristate.numerics.kernels.passes import ACROSS_ROUNDINGS, ALONG_ROUNDINGS, Pass, add_by_destination
 from veristate.numerics.kernels.weights import row_norms, weight_sizes, weight_sums
 
@@ -34,6 +34,7 @@ __all__ = [
     "row_norms",
     "row_sums",
     "scatter_elements",
+    "screen_scales",
     "weight_sizes",
     "weight_sums",
 ]

@@ -33,6 +33,35 @@ def judge_rows(
 
 
 @compiled()
+def _larger(share: float, residual: float, level: float) -> float:
+    """The share, or residual / level where that is larger."""
+    return residual / level if residual > share * level else share
+
+
+@compiled()
+def screen_scales(Y_sizes: Any, X_sizes: Any, sums_abs: Any, step: int, scales: Any) -> None:
+    """For each block: how much smaller |Y|_F is than the sum of |Y|, and about |X|_F, into scales [2, blocks].
+
+    Rows of a block differ in size, and a norm follows the largest: with s_i the size of row i, the root of the summed
+    squares is sqrt(sum s_i^2) / sum s_i of the sum, from 1 / sqrt(n) for rows alike to 1 for a single one.
+    Shapes: Y_sizes, X_sizes [M]; sums_abs [blocks, K].
+    """
+    for block in range(scales.shape[1]):
+        start, stop = block * step, min((block + 1) * step, len(Y_sizes))
+        for which in range(2):
+            sizes = Y_sizes if which == 0 else X_sizes
+            total, squares = 0.0, 0.0
+            for i in range(start, stop):
+                total += sizes[i]
+                squares += sizes[i] * sizes[i]
+            scales[which, block] = np.sqrt(squares) / total if 0.0 < total < np.inf else 1.0
+        norm = 0.0
+        for k in range(sums_abs.shape[1]):
+            norm += np.float64(sums_abs[block, k]) * np.float64(sums_abs[block, k])
+        scales[1, block] *= np.sqrt(norm)
+
+
+@compiled()
 def judge_columns(
     observed: Any,
     stored: Any,
@@ -43,7 +72,7 @@ def judge_columns(
     rows: Any,
     limits: Any,
     screen: Any,
-    row_scale: Any,
+    scales: Any,
     column_scale: Any,
     out: Any,
     screened: Any,
@@ -51,24 +80,25 @@ def judge_columns(
     """Undecided cells into out [cells, 3] (draw, block, column), suspect ones into screened [cells, 3].
 
     Shapes: observed, expected [draws, blocks, N]; stored, products [blocks, N]; b [N]; sign_sums [draws, blocks];
-    rows [blocks] of each block; row_scale [blocks] and column_scale [N] of the statistical screen, whose two factors
-    are `screen`; a factor of infinity screens nothing. Returns the two counts, the largest residual over its limit and
-    over its screen.
+    rows [blocks] of each block; scales [2, blocks] of Y and X and column_scale [N] of the statistical screen, whose two
+    factors and rest are `screen`; a factor of infinity screens nothing. Returns the two counts, the largest residual
+    over its limit and over its screen.
     """
     count, suspects, worst, loudest = 0, 0, 0.0, 0.0
     draws, blocks, N = observed.shape
     for d in range(draws):
         for block in range(blocks):
             n, t = rows[block], sign_sums[d, block]
-            rest, by_stored, by_norms = limits[2] * n + limits[3], screen[0] / np.sqrt(n), screen[1] * row_scale[block]
+            rest, floor = limits[2] * n + limits[3], screen[2] * n  # the floor is above 0
+            by_stored, by_norms = screen[0] * scales[0, block], screen[1] * scales[1, block]
             see, want, mass, low = observed[d, block], expected[d, block], stored[block], products[block]
-            empty, finite = row_scale[block] == 0.0, row_scale[block] < np.inf  # an infinite x gives no zero
+            empty, finite = scales[1, block] == 0.0, scales[1, block] < np.inf  # an infinite x gives no zero
             # Vectorised: only blocks with something to report are looked at one cell at a time.
             noticed = 0
             for j in range(N):
                 residual = abs(see[j] - (want[j] + t * b[j]))
                 limit = limits[0] * (low[j] + n * abs(b[j])) + limits[1] * mass[j] + rest
-                level = by_stored * mass[j] + by_norms * column_scale[j]
+                level = by_stored * mass[j] + by_norms * column_scale[j] + floor
                 fine = (residual <= limit) & (limit < np.inf) & (residual <= level)
                 nothing = (mass[j] == 0.0) & (b[j] == 0.0) & (empty | (finite & (column_scale[j] == 0.0)))
                 noticed += not (nothing | (fine & (residual <= worst * limit) & (residual <= loudest * level)))
@@ -77,19 +107,18 @@ def judge_columns(
             for j in range(N):
                 residual = abs(see[j] - (want[j] + t * b[j]))
                 limit = limits[0] * (low[j] + n * abs(b[j])) + limits[1] * mass[j] + rest
-                level = by_stored * mass[j] + by_norms * column_scale[j]
-                if mass[j] == 0.0 and b[j] == 0.0 and (empty or (finite and column_scale[j] == 0.0)):
+                level = by_stored * mass[j] + by_norms * column_scale[j] + floor
+                if (mass[j] == 0.0) & (b[j] == 0.0) & (empty | (finite & (column_scale[j] == 0.0))):
                     continue
                 if not residual <= limit < np.inf:
                     out[count, 0], out[count, 1], out[count, 2] = d, block, j
                     count += 1
-                elif residual > worst * limit:
-                    worst = residual / limit
+                else:
+                    worst = _larger(worst, residual, limit)
                 if not residual <= level:
                     screened[suspects, 0], screened[suspects, 1], screened[suspects, 2] = d, block, j
                     suspects += 1
-                elif residual > loudest * level:
-                    loudest = residual / level
+                loudest = _larger(loudest, residual, level)
     return count, suspects, worst, loudest
 
 

@@ -1,0 +1,90 @@
+"""Statistics of paired attempts: discordance, repeats, capture balance, bootstraps; each with its denominators."""
+
+from veristate.audit.statistics.attempts import (
+    CANDIDATE,
+    CORE,
+    PAIRED,
+    REFERENCE,
+    REPEAT,
+    RESTORED,
+    Attempt,
+    Group,
+    Joint,
+    Outcome,
+    Standing,
+    grouped,
+    jointly_completed,
+)
+from veristate.audit.statistics.balance import Combinations, balanced, capture_means, combinations
+from veristate.audit.statistics.bootstrap import (
+    RESAMPLES,
+    Interval,
+    capture_bootstrap,
+    crossed_bootstrap,
+    percentile_interval,
+)
+from veristate.audit.statistics.discordance import (
+    Discordance,
+    EndpointMap,
+    discordances,
+    paired_excess,
+    paired_values,
+)
+from veristate.audit.statistics.factorial import EffectIntervals, Effects, factorial_effects, factorial_intervals
+from veristate.audit.statistics.proportions import wilson
+from veristate.audit.statistics.repeats import (
+    Contrast,
+    MeanContrast,
+    Strict,
+    contrast,
+    contrasts,
+    mean_contrast,
+    strict_repeatability,
+)
+from veristate.audit.statistics.summary import Summary, Tally, summarise, tallies
+
+__all__ = [
+    "CANDIDATE",
+    "CORE",
+    "PAIRED",
+    "REFERENCE",
+    "REPEAT",
+    "RESAMPLES",
+    "RESTORED",
+    "Attempt",
+    "Combinations",
+    "Contrast",
+    "Discordance",
+    "EffectIntervals",
+    "Effects",
+    "EndpointMap",
+    "Group",
+    "Interval",
+    "Joint",
+    "MeanContrast",
+    "Outcome",
+    "Standing",
+    "Strict",
+    "Summary",
+    "Tally",
+    "balanced",
+    "capture_bootstrap",
+    "capture_means",
+    "combinations",
+    "contrast",
+    "contrasts",
+    "crossed_bootstrap",
+    "discordances",
+    "factorial_effects",
+    "factorial_intervals",
+    "grouped",
+    "jointly_completed",
+    "mean_contrast",
+    "paired_excess",
+    "paired_values",
+    "percentile_interval",
+    "strict_repeatability",
+    "summarise",
+    "tallies",
+    "wilson",
+]
