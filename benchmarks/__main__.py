@@ -16,6 +16,8 @@ ORDER = (
     "check_overhead",
     "fault_scoring",
     "certificate_scale",
+    "audit_speed",
+    "task_survey",
 )
 MARKS = {True: "met", False: "**missed**", None: "reported"}
 HEAD = """# Performance

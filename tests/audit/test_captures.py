@@ -263,13 +263,16 @@ def test_each_difference_has_its_class(bf16: bool) -> None:
 
 
 def test_a_reference_above_the_bound_proves_nothing() -> None:
-    """Where the reference is the broken side the difference stays unresolved, and is counted."""
+    """Where the reference is broken, alone or too, the difference is unresolved whatever its size, and is counted."""
     computation, h = product(9, bf16=False)
     broken = h.copy()
     broken[4, 4] += 3
-    found = classify(Capture.of(*(Saved.of(x, site=SITE) for x in (broken, h))), computation=computation)
-    assert found.classes[4, 4] == DifferenceClass.UNRESOLVED
-    assert found.reference_above == 1
+    for c in (h, broken + np.float32(1)):
+        capture = Capture.of(*(Saved.of(x, site=SITE) for x in (broken, c)))
+        for ordinary in (None, 100.0):
+            found = classify(capture, computation=computation, ordinary=ordinary)
+            assert found.classes[4, 4] == DifferenceClass.UNRESOLVED
+            assert found.reference_above == 1
 
 
 def test_a_constructed_difference_is_never_proven() -> None:

@@ -155,9 +155,8 @@ def test_a_float_sum_that_misses_is_counted_and_named() -> None:
     assert outcome.missed.indices.tolist() == [[0, 0]]
     with pytest.raises(InputError, match=r"missed 1 coordinates.*\(0, 0\)"):
         outcome.require_exact()
-    assert restore_by_residual(capture, Selection.columns((1, 3), [1, 2])).require_exact().tolist() == [
-        [1e30, 2.0, 3.0]
-    ]
+    rest = restore_by_residual(capture, Selection.columns((1, 3), [1, 2]))
+    assert rest.require_exact()[0, 1:].tolist() == [2.0, 3.0]
 
 
 def test_what_is_not_finite_spoils_nothing_outside() -> None:

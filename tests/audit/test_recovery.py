@@ -27,8 +27,10 @@ from veristate.audit import (
     difference_energy,
     exposure,
     judge,
+    mean_displacement,
     minimal_sets,
     new_endpoints,
+    one_score_per_row,
     output_displacement,
     random_orders,
     recombine,
@@ -187,6 +189,17 @@ def test_rows_of_very_different_length_agree_with_whole_arrays() -> None:
         assert value == distance(lists(mixed, TopK(k=10)), lists(h, TopK(k=10)), TopK(k=10))
 
 
+@given(
+    row=st.lists(st.sampled_from(FEW), min_size=70, max_size=90),
+    k=st.integers(1, 45),
+    measure=st.sampled_from(["membership", "order"]),
+)
+def test_long_rows_are_cut_as_short_ones(row: list[float], k: int, measure: str) -> None:
+    """Lists of rows too long to be sorted whole follow the rule, ties, infinities and NaN included."""
+    endpoint = TopK(k=k, measure=measure)
+    assert [list(x) for x in endpoint(np.array([row, row[::-1]]))] == lists(np.array([row, row[::-1]]), endpoint)
+
+
 def by_hand(pairs_: list[Pair], blocks: Blocks, k: int) -> list[tuple[float, float, float]]:
     """(U, P, G) of every block, written out from C.1 with python's lists."""
     rows = []
@@ -239,6 +252,48 @@ def test_the_priorities_of_one_example() -> None:
     assert output_displacement(pair, blocks).order.tolist() == [1, 2, 0]
     hidden = Pair(h=np.zeros((3, 2)), c=np.array([[1.0, 1], [0, 1.5], [1, 1]]), name="q")
     assert difference_energy(hidden, Blocks.rows((3, 2), 1)).order.tolist() == [1, 0, 2]
+
+
+def test_what_is_not_finite_comes_first_and_stops_nothing() -> None:
+    """A NaN or an infinity in the candidate is the largest displacement; every priority is still an order."""
+    h, c = np.arange(6.0), np.array([0.0, 1.0, np.nan, 3.0, 4.0, np.inf])
+    pair, blocks, endpoint = Pair(h=h, c=c, name="q"), Blocks.rows((6,), 2), TopK(k=2)
+    assert relative_displacement([pair], blocks, endpoint).tolist() == [0, math.inf, math.inf]
+    assert output_displacement(pair, blocks).order.tolist() == [1, 2, 0]
+    assert difference_energy(pair, blocks).order.tolist() == [1, 2, 0]
+    for make in (decision_sensitivity, co_occurrence):
+        assert sorted(make([pair], blocks, endpoint).order.tolist()) == [0, 1, 2]
+    assert boundary_margin(c, blocks, endpoint).order.shape == (3,)
+
+
+def test_a_priority_of_its_own_capture_is_made_for_each() -> None:
+    """Current displacement is judged with each capture's own order: the two captures need one block each, their own."""
+    h = np.array([9.0, 8.0, 1.0, 1.0, 0.0, 0.0])
+    one, two = h.copy(), h.copy()
+    one[2], one[4], two[4] = 8.5, 0.5, 8.5
+    blocks, endpoint = Blocks.rows((6,), 2), TopK(k=2)
+    confirmation = [Pair(h=h, c=c, name=name) for name, c in (("a", one), ("b", two))]
+    found = judge(lambda pair: output_displacement(pair, blocks), confirmation, blocks, endpoint)
+    assert [curve.first for curve in found.curves] == [1, 1]
+    assert found.priority == "current output displacement"
+    with pytest.raises(InputError, match="one confirmation capture"):
+        judge(output_displacement(confirmation[0], blocks), [], blocks, endpoint)
+
+
+def test_one_score_of_each_row_by_change_then_size_then_place() -> None:
+    """H.3's mask by hand: a changed member before a larger move, the larger of two moves, the first of two equals."""
+    h = np.array([[5.0, 4, 3, 0], [5, 4, 3, 0], [5, 4, 3, 0], [5, 4, 3, 0]])
+    first, second = h.copy(), h.copy()
+    first[0] = [5, 2.5, 3, -9]
+    second[1] = [6, 4, 3, 1.5]
+    first[2, 1:3] = [4.25, 3.25]
+    found = one_score_per_row([Pair(h=h, c=first, name="a"), Pair(h=h, c=second, name="b")], TopK(k=2))
+    assert found.indices.tolist() == [[0, 1], [1, 3], [2, 1]]
+    order = mean_displacement([Pair(h=h[0], c=first[0], name="a")], Blocks.rows((4,), 1))
+    assert (order.order.tolist(), order.developed_on) == ([3, 1, 0, 2], ("a",))
+    for make in (lambda: one_score_per_row([], TopK(k=2)), lambda: mean_displacement([], Blocks.rows((4,), 1))):
+        with pytest.raises(InputError, match="one development capture"):
+            make()
 
 
 def test_random_orders_are_permutations_fixed_by_their_seed() -> None:
@@ -323,9 +378,9 @@ def test_exposure_counts_are_those_of_sets(pair: Pair, chosen: set[int], region:
 
 
 @pytest.mark.parametrize("endpoint", ENDPOINTS, ids=str)
-@given(pair=pairs((1, 6)), costs=st.lists(st.integers(0, 3), min_size=6, max_size=6))
+@given(pair=pairs((1, 6)), costs=st.lists(st.floats(0, 3), min_size=6, max_size=6))
 @settings(max_examples=60)
-def test_smallest_repairs_are_those_of_all_subsets(endpoint: TopK | AtLeast, pair: Pair, costs: list[int]) -> None:
+def test_smallest_repairs_are_those_of_all_subsets(endpoint: TopK | AtLeast, pair: Pair, costs: list[float]) -> None:
     """rho_D, rho_state and the sets minimal under inclusion are found by trying every subset; rho_D <= rho_state."""
     blocks = Blocks.rows((6,), 1)
     pair = Pair(h=pair.h[0], c=pair.c[0], name="x")
@@ -336,8 +391,8 @@ def test_smallest_repairs_are_those_of_all_subsets(endpoint: TopK | AtLeast, pai
     rho_D = decision_cost(replay, pair, costs=costs)
     rho_state = state_cost(pair, blocks, costs=costs)
     assert rho_D.exact
-    assert rho_D.upper == min(sum(costs[j] for j in s) for s in works)
-    assert rho_state.upper == min(sum(costs[j] for j in s) for s in exact)
+    assert rho_D.upper == pytest.approx(min(math.fsum(costs[j] for j in s) for s in works))
+    assert rho_state.upper == pytest.approx(min(math.fsum(costs[j] for j in s) for s in exact))
     assert rho_D.upper <= rho_state.upper
     assert lists(replaced(pair, blocks, rho_D.blocks, restoring=True), endpoint) == wanted
     minimal = [s for s in works if not any(set(o) < set(s) for o in works)]
@@ -396,6 +451,19 @@ def test_many_blocks_get_bounds_and_a_weaker_certificate() -> None:
         minimal_sets(replay, range(40))
 
 
+def test_what_had_to_stay_is_asked_again() -> None:
+    """Of 20 blocks the last can go only after the first went; deletion from the end comes back for it."""
+    pair = Pair(h=np.ones(20), c=np.zeros(20), name="x")
+    good = {frozenset(range(20)), frozenset(range(1, 20)), frozenset(range(1, 19))}
+
+    def endpoint(x: NDArray[Any]) -> bool:
+        return frozenset(np.flatnonzero(x).tolist()) in good
+
+    found = reduce_set(replays(pair, Blocks.rows((20,), 1), endpoint), range(20))
+    assert found.blocks == tuple(range(1, 19))
+    assert found.tested == 1 + 20 + 19 + 18
+
+
 def test_three_scores_as_in_the_paper_are_a_minimal_set() -> None:
     """C.2's case in small: three rivals that pushed a member out, of which two must be restored, never one."""
     h = np.array([9.0, 8.0, 7.0, 6.0, 3.0, 2.0, 1.0])
@@ -432,8 +500,8 @@ def test_prefixes_are_those_tried_one_by_one(endpoint: TopK, pair: Pair, seed: i
 
 
 def test_a_prefix_that_rebuilds_what_is_visible_is_not_strict() -> None:
-    """Where the agent sees the sum of a row, and restoring a part returns it, nothing visible differs any more."""
-    pair = Pair(h=np.array([[1.0, 2.0, 0.0]]), c=np.array([[3.0, 1.0, 1.0]]), name="x")
+    """Where the agent sees the first score alone, and that is the one restored, nothing visible differs any more."""
+    pair = Pair(h=np.array([[1.0, 2.0, 0.0]]), c=np.array([[3.0, 1.5, 1.0]]), name="x")
     blocks, endpoint = Blocks.columns((1, 3), 1), TopK(k=1)
     assert scan_prefixes(pair, blocks, endpoint, [0, 1, 2]).strict == (1, 2)
     assert scan_prefixes(pair, blocks, endpoint, [0, 1, 2], visible=lambda x: x[:, :1]).strict == ()

@@ -1,10 +1,11 @@
 """The audit's tasks: the facts their papers state, their decisions against plain code, and data that is not there.
 
 Those that read files of the data folder are skipped where VERISTATE_DATA names none. Nothing is taken from the user's
-cache: every task is prepared anew, once per session.
+cache: every task is prepared anew, once.
 """
 
 import gzip
+import json
 import math
 import subprocess
 import sys
@@ -53,9 +54,9 @@ def data_for(name):
     return found
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def tasks(tmp_path_factory):
-    """A function that gives the task of a name, prepared once, in a cache of this session."""
+    """A function that gives the task of a name, prepared once, in a cache of its own."""
     held = {}
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
@@ -187,6 +188,21 @@ def test_scifact_holds_the_text_that_agents_read(tasks):
     assert np.abs(norms - 1).max() < 1e-6
 
 
+def test_beir_s_layout_is_read_too(tmp_path):
+    """The corpus and judgements as BEIR publishes them give the same texts, claims and relevant documents."""
+    text = read_scifact(data_for("scifact"))
+    (tmp_path / "scifact" / "qrels").mkdir(parents=True)
+    entries = [{"_id": a.id, "title": a.title, "text": " ".join(a.sentences), "metadata": {}} for a in text.abstracts]
+    lines = "".join(json.dumps(entry) + "\n" for entry in reversed(entries))
+    (tmp_path / "scifact" / "corpus.jsonl").write_text(lines)
+    _, claims, judgements = FILES["scifact"]
+    (tmp_path / claims.name).write_bytes(data_for("scifact").read(claims, "scifact"))
+    (tmp_path / judgements.also[0]).write_bytes(data_for("scifact").read(judgements, "scifact"))
+    found = read_scifact(Data(folder=tmp_path))
+    assert found.claims == text.claims
+    assert [(a.id, a.text) for a in found.abstracts] == [(a.id, a.text) for a in text.abstracts]
+
+
 def test_nci_agrees_with_rdkit(tasks):
     """Similarities are RDKit's own, and lists are its ten nearest with ties by identifier, the query left out."""
     task = tasks("nci")
@@ -315,6 +331,17 @@ def test_a_broken_file_is_refused(tmp_path):
     path.write_bytes(gzip.compress(b"class,id,sequence\nEI,a," + b"ACGT" * 15 + b"\n"))
     with pytest.raises(InputError, match=r"1 rows can't be split into \(2232, 496, 462\)"):
         load_task("splice", Data(folder=tmp_path))
+
+
+def test_tables_and_arrays_that_lack_something_are_refused(tmp_path):
+    """A table without a column, and an npz without an array, are errors that name it."""
+    for file, content in ((FILES["esol"][0], b"name,logS\n"), (FILES["gb1"][0], b"PK")):
+        (tmp_path / file.name).parent.mkdir(exist_ok=True)
+        (tmp_path / file.name).write_bytes(content)
+    with pytest.raises(InputError, match=r"esol_delaney_processed.csv, of the task esol, has no column 'Compound ID'"):
+        load_task("esol", Data(folder=tmp_path))
+    with pytest.raises(InputError, match=r"gb1_four_mutations.npz is no npz with the arrays variant, alphabet"):
+        load_task("gb1", Data(folder=tmp_path))
 
 
 def test_the_publisher_s_file_is_accepted(tasks, tmp_path):

@@ -67,7 +67,7 @@ def test_other_bytes_and_broken_files_are_said(listed, folder):
     assert code == 0
     assert "uci_splice.csv: 2 rows" in out
     assert "other bytes than the ones tests and figures were made with" in out
-    assert "pbmc68k_reduced.npz is no npz with an array 'X'" in out
+    assert "pbmc68k_reduced.npz is no npz with the arrays X" in out
 
 
 def test_a_folder_that_is_none(listed, tmp_path):

@@ -241,6 +241,26 @@ def test_flags_of_strange_values_are_the_definitions(strange, kernel):
                     assert_same(Guard(), call, arithmetic, block=block, seed=rng.bytes(4), draws=2)
 
 
+@pytest.mark.parametrize("strange", STRANGE)
+def test_strange_values_in_a_batch_of_products_pass_only_where_the_definition_passes(strange):
+    """A product of a batch that is not reported has no flagged and no inapplicable block, by the definition."""
+    arrays = [dict(zip("XWbY", plain_call(np.random.default_rng(n)), strict=True)) for n in range(3)]
+    for own in arrays:
+        own["Y"] = honest.bf16(own["Y"] - own["b"])
+    STRANGE[strange](arrays[1])
+    X, W, Y = (np.stack([own[name] for own in arrays]) for name in "XWY")
+    both = (declarations(biased=False, narrowed=narrowed) for narrowed in (True, False))
+    for arithmetic in (declared for group in both for declared in group):
+        found = Guard().check_batch(X, W, Y, arithmetic, seed=b"s")
+        for n in range(3):
+            alone = check_linear(Operands.of(X[n], W[n], None, Y[n]), arithmetic, seed=b"s").columns
+            if n in found:
+                assert np.array_equal(found[n].columns.flag, alone.flag)
+                assert np.array_equal(found[n].columns.inapplicable, alone.inapplicable)
+            else:
+                assert not (alone.flag | alone.inapplicable).any()
+
+
 @pytest.mark.parametrize(("M", "K", "N"), [(0, 5, 4), (5, 0, 4), (5, 4, 0), (1, 1, 1), (1, 2, 1), (9, 1, 3), (2, 3, 1)])
 def test_flags_of_small_calls_are_the_definitions(M, K, N, kernel):
     """Calls without rows, terms or columns, and of one or two, have the definition's flags."""

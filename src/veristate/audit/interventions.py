@@ -22,13 +22,14 @@ NAMED = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Intervention:
-    """The state that an intervention made, and what it did.
+    """The state that an intervention on `capture` made, and what it did.
 
     `effective` are the selected coordinates whose stored bits changed against the state it started from; `ineffective`
     the selected ones where nothing changed, because h and c agree there or because Q made no difference. `missed` are
     all coordinates, selected or not, whose bits are not those that the selection by values has.
     """
 
+    capture: Capture
     direction: Direction
     selection: Selection
     state: NDArray[Any]
@@ -44,7 +45,7 @@ class Intervention:
     def require_exact(self) -> NDArray[Any]:
         """The state. Raises: InputError naming coordinates that were not rebuilt."""
         if not self.exact:
-            where = ", ".join(str(tuple(map(int, index))) for index in self.missed.indices[:NAMED])
+            where = ", ".join(self.capture.reference.coordinate(index) for index in self.missed.indices[:NAMED])
             raise InputError(
                 f"{self.direction} by residual missed {len(self.missed)} coordinates after conversion to storage, "
                 f"among them {where}; restore or transplant by values instead"
@@ -139,6 +140,7 @@ def _made(
     wanted = outside if zero else _select(selection, inside, outside)
     changed = Selection.of(np.asarray(bits != storage_bits(outside, kind), dtype=np.bool_))
     return Intervention(
+        capture=capture,
         direction=direction,
         selection=selection,
         state=state,

@@ -22,6 +22,7 @@ from veristate.numerics.checksums import (
     check_linear,
     unexplained_columns,
 )
+from veristate.numerics.exhaustive import wrong_elements
 from veristate.numerics.formats import BF16, FP16, FP32, FP64, TF32, Format, format_named, round_to_bf16
 from veristate.numerics.guard import Guard
 from veristate.numerics.kernels.selection import Largest, floor_estimate, outward
@@ -91,4 +92,5 @@ __all__ = [
     "storage_bits",
     "stored",
     "unexplained_columns",
+    "wrong_elements",
 ]

@@ -69,15 +69,15 @@ class Elements:
     loudest: float
 
     @classmethod
-    def none(cls, loudest: float = 0.0) -> "Elements":
-        """Nothing found, nothing examined."""
+    def none(cls, loudest: float = 0.0, examined: int = 0) -> "Elements":
+        """Nothing found."""
         return cls(
             rows=_NO_INDEX,
             columns=_NO_INDEX,
             residual=_NOTHING,
             bound=_NOTHING,
             proven=_NONE,
-            examined=0,
+            examined=examined,
             loudest=loudest,
         )
 

@@ -83,7 +83,7 @@ class Guard:
         Raises: InputError as `check_linear` does.
         """
         step, blocks = layout(call, block, draws)
-        if not _within_reach(call, arithmetic):
+        if not within_reach(call, arithmetic):
             check = check_linear(call, arithmetic, block=block, seed=seed, draws=draws)
             return self._with_elements(call, arithmetic, check, np.argwhere(check.columns.flag), 0.0)
         refuse_denied_bias(call, arithmetic)
@@ -149,7 +149,7 @@ class Guard:
         (M, K), N, weights = call.X.shape, call.Y.shape[1], call.weights
         underflow = TINY * (K * (2 + weights.widest) + N)
         roundings = {"expected": ALONG_ROUNDINGS, "lower": ALONG_ROUNDINGS, "observed": ALONG_ROUNDINGS}
-        products, stored, element = _limits(arithmetic, K, added=N + K, **roundings)
+        products, stored, element = limits_of(arithmetic, K, added=N + K, **roundings)
         limits = np.array([products, stored, element * N - underflow])
         out = np.empty(M, dtype=np.intp)
         count, worst = judge_rows(
@@ -178,7 +178,7 @@ class Guard:
             columns, sample = weights.sample(self._X.across_abs.sum(axis=0) if again else None)
             low = self.product(np.ascontiguousarray(sums_abs[:, columns]), sample)
             roundings = {"expected": K + ACROSS_ROUNDINGS + 3, "lower": len(columns) + ACROSS_ROUNDINGS + 3}
-            factors_of = _limits(arithmetic, K, added=step, observed=ACROSS_ROUNDINGS, **roundings)
+            factors_of = limits_of(arithmetic, K, added=step, observed=ACROSS_ROUNDINGS, **roundings)
             limits = np.array([*factors_of, -underflow])
             out, suspects = (np.empty((draws * blocks * N, 3), dtype=np.intp) for _ in range(2))
             count, suspicious, worst, loudest = judge_columns(
@@ -192,7 +192,7 @@ class Guard:
         return out[:count], suspects[: suspicious if screening else 0], worst, loudest
 
 
-def _within_reach(call: Operands, arithmetic: LinearArithmetic) -> bool:
+def within_reach(call: Operands, arithmetic: LinearArithmetic) -> bool:
     """Whether float32 passes can decide anything here: all else goes to the definition at once."""
     if not call.Y.size or not call.X.size or call.X.dtype != np.float32 or not call.weights.fast:
         return False
@@ -213,7 +213,7 @@ def gamma(roundings: int) -> float:
 
 
 @lru_cache(maxsize=1024)
-def _limits(
+def limits_of(
     arithmetic: LinearArithmetic, terms: int, *, added: int, expected: int, lower: int, observed: int
 ) -> tuple[float, float, float]:
     """The factors of P_lower and of S, and the part of each element, all rounded so that a limit comes out small.

@@ -92,7 +92,7 @@ def classify(
     above = 0
     if computation is not None:
         candidate, reference = _above_bound(capture, computation, differing)
-        classes[candidate & ~reference] = DifferenceClass.PROVEN
+        classes[candidate] = DifferenceClass.PROVEN
         classes[reference] = DifferenceClass.UNRESOLVED
         above = int(reference.sum())
     return Differences(classes=classes, reference_above=above)

@@ -1,6 +1,6 @@
 """Values that one execution left at one computation site, and where they come from."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Self
 
@@ -72,10 +72,11 @@ class Saved:
         """SHA-256 of the stored bits, little-endian, in C order."""
         return digest(array_bytes(storage_bits(self.values, self.representation)))
 
-    def coordinate(self, index: Sequence[int]) -> str:
+    def coordinate(self, index: Iterable[int]) -> str:
         """The name of a coordinate for a message: its position, and its labels where there are any."""
-        position = ", ".join(map(str, index))
-        named = [names[i] for names, i in zip(self.labels, index, strict=True) if names]
+        where = [int(i) for i in index]
+        position = ", ".join(map(str, where))
+        named = [names[i] for names, i in zip(self.labels, where, strict=True) if names]
         return f"({position}: {', '.join(named)})" if named else f"({position})"
 
 

@@ -11,17 +11,10 @@ from veristate.audit.recovery.budgets import (
     judge,
     recovery_curve,
 )
+from veristate.audit.recovery.costs import Cost, decision_cost, effective_blocks, state_cost
 from veristate.audit.recovery.exposures import Exposure, exposure
-from veristate.audit.recovery.minimal import (
-    MOST_EXACT,
-    Cost,
-    Minimal,
-    decision_cost,
-    effective_blocks,
-    minimal_sets,
-    reduce_set,
-    state_cost,
-)
+from veristate.audit.recovery.magnitudes import mean_displacement, one_score_per_row
+from veristate.audit.recovery.minimal import Minimal, minimal_sets, reduce_set
 from veristate.audit.recovery.priorities import (
     RANDOM_ORDERS,
     Priority,
@@ -38,6 +31,7 @@ from veristate.audit.recovery.priorities import (
 from veristate.audit.recovery.recombination import constructed_states, new_endpoints, recombine
 from veristate.audit.recovery.replays import ArrayEndpoint, Replays, RowReplays, WholeReplays, replays
 from veristate.audit.recovery.rows import AtLeast, RowEndpoint, TopK
+from veristate.audit.recovery.subsets import MOST_EXACT
 
 __all__ = [
     "MOST_EXACT",
@@ -71,8 +65,10 @@ __all__ = [
     "exposure",
     "joint_gain",
     "judge",
+    "mean_displacement",
     "minimal_sets",
     "new_endpoints",
+    "one_score_per_row",
     "output_displacement",
     "random_orders",
     "recombine",

@@ -81,12 +81,16 @@ class Blocks:
 
     def mask(self, blocks: BlockSet) -> NDArray[np.bool_]:
         """[count], true for those blocks. Raises: InputError for a block that isn't there."""
+        chosen = np.zeros(self.count, dtype=np.bool_)
+        chosen[self.numbers(blocks)] = True
+        return chosen
+
+    def numbers(self, blocks: BlockSet) -> Indices:
+        """The set as numbers. Raises: InputError for a block that isn't there."""
         index = np.asarray(blocks)
         if index.size and (index.dtype.kind not in "iu" or index.min() < 0 or index.max() >= self.count):
             raise InputError(f"blocks are numbered 0..{self.count - 1}, got {index.tolist()[:8]}")
-        chosen = np.zeros(self.count, dtype=np.bool_)
-        chosen[index.astype(np.intp)] = True
-        return chosen
+        return index.astype(np.intp)
 
     def touched(self, coordinates: NDArray[np.bool_]) -> Indices:
         """The blocks that hold one of the coordinates, in order."""

@@ -1,6 +1,6 @@
 """Growing restoration budgets along a fixed order, what each recovers, and what it leaves."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
@@ -133,25 +133,31 @@ def recovery_curve(
 
 
 def judge(
-    priority: Priority,
+    priority: Priority | Callable[[Pair], Priority],
     confirmation: Sequence[Pair],
     blocks: Blocks,
     endpoint: RowEndpoint | ArrayEndpoint,
     *,
     budgets: Sequence[int] | None = None,
 ) -> Judgement:
-    """A fixed priority on captures it was not developed on.
+    """A fixed priority on captures it was not developed on, or one that is made for each capture from itself.
 
-    Raises: InputError when a confirmation capture has no name, or is one of those the priority was developed on.
+    Raises: InputError for no captures, and for a confirmation capture that has no name or is one of those the priority
+    was developed on.
     """
+    if not confirmation:
+        raise InputError("a priority is judged on one confirmation capture or more")
+    curves, name = [], ""
     for pair in confirmation:
-        if not pair.name or pair.name in priority.developed_on:
+        own = priority if isinstance(priority, Priority) else priority(pair)
+        name = own.name
+        if not pair.name or pair.name in own.developed_on:
             raise InputError(
-                f"capture {pair.name or 'without a name'} can't confirm {priority.name}: confirmation captures are "
-                "named by their digest, and are not those the priority was developed on"
+                f"capture {pair.name or 'without a name'} can't confirm {name}: confirmation captures are named by "
+                "their digest, and are not those the priority was developed on"
             )
-    curves = tuple(recovery_curve(pair, blocks, endpoint, priority.order, budgets=budgets) for pair in confirmation)
-    return Judgement(priority=priority.name, eligible=blocks.count, curves=curves)
+        curves.append(recovery_curve(pair, blocks, endpoint, own.order, budgets=budgets))
+    return Judgement(priority=name, eligible=blocks.count, curves=tuple(curves))
 
 
 def _budgets(budgets: Sequence[int] | None, eligible: int) -> tuple[int, ...]:

@@ -37,14 +37,16 @@ class Priority:
 def decision_sensitivity(development: Sequence[Pair], blocks: Blocks, endpoint: TopK) -> Priority:
     """Single-block decision sensitivity: descending (U_j, P_j, -j). Source: BioAgent-DF C.1."""
     U, P = sensitivity(development, blocks, endpoint), relative_displacement(development, blocks, endpoint)
-    return Priority(name="single-block decision sensitivity", order=_descending(U, P), developed_on=_names(development))
+    return Priority(
+        name="single-block decision sensitivity", order=highest_first(U, P), developed_on=_names(development)
+    )
 
 
 def co_occurrence(development: Sequence[Pair], blocks: Blocks, endpoint: TopK) -> Priority:
     """Co-occurrence: descending (G_j, U_j + 1e-9 P_j, -j). Source: BioAgent-DF C.1."""
     U, P = sensitivity(development, blocks, endpoint), relative_displacement(development, blocks, endpoint)
     G = joint_gain(development, blocks, endpoint)
-    return Priority(name="co-occurrence", order=_descending(G, U + TIE_WEIGHT * P), developed_on=_names(development))
+    return Priority(name="co-occurrence", order=highest_first(G, U + TIE_WEIGHT * P), developed_on=_names(development))
 
 
 def boundary_margin(reference: NDArray[Any], blocks: Blocks, endpoint: TopK) -> Priority:
@@ -52,8 +54,8 @@ def boundary_margin(reference: NDArray[Any], blocks: Blocks, endpoint: TopK) -> 
 
     Differs: C.1 names this priority and doesn't write it out.
     """
-    distance = np.abs(_rows(reference.astype(np.float64)) - _cutoff(reference, endpoint))
-    return Priority(name="healthy boundary margin", order=_descending(-_least(distance, blocks)))
+    distance = _to_cutoff(reference, endpoint)
+    return Priority(name="healthy boundary margin", order=highest_first(-_least(distance, blocks)))
 
 
 def output_displacement(own: Pair, blocks: Blocks) -> Priority:
@@ -61,7 +63,7 @@ def output_displacement(own: Pair, blocks: Blocks) -> Priority:
 
     Differs: C.1 names this priority and doesn't write it out.
     """
-    return Priority(name="current output displacement", order=_descending(_most(_displacement(own), blocks)))
+    return Priority(name="current output displacement", order=highest_first(largest_of(displacement(own), blocks)))
 
 
 def difference_energy(own: Pair, blocks: Blocks) -> Priority:
@@ -73,8 +75,9 @@ def difference_energy(own: Pair, blocks: Blocks) -> Priority:
     require_fit((own,), blocks)
     eligible = blocks.labels >= 0
     energy = np.zeros(blocks.count)
-    np.add.at(energy, blocks.labels[eligible], _displacement(own)[eligible] ** 2)
-    return Priority(name="hidden difference energy", order=_descending(energy))
+    with np.errstate(over="ignore"):
+        np.add.at(energy, blocks.labels[eligible], displacement(own)[eligible] ** 2)
+    return Priority(name="hidden difference energy", order=highest_first(energy))
 
 
 def random_orders(blocks: Blocks, *, seed: int, count: int = RANDOM_ORDERS) -> tuple[Priority, ...]:
@@ -111,13 +114,13 @@ def relative_displacement(development: Sequence[Pair], blocks: Blocks, endpoint:
     _require_some(development, blocks)
     found = []
     for pair in development:
-        distance = np.abs(_rows(pair.h.astype(np.float64)) - _cutoff(pair.h, endpoint))
-        ratio = _displacement(pair) / (distance.reshape(pair.h.shape) + EPSILON_64)
-        found.append(_most(ratio, blocks))
+        with np.errstate(invalid="ignore", over="ignore"):
+            ratio = displacement(pair) / (_to_cutoff(pair.h, endpoint) + EPSILON_64)
+        found.append(largest_of(ratio, blocks))
     return np.asarray(np.mean(found, axis=0))
 
 
-def _descending(*keys: Floats) -> Indices:
+def highest_first(*keys: Floats) -> Indices:
     """The blocks by the keys, the first one foremost, largest first; ties to the smaller number."""
     return np.lexsort(tuple(-key for key in reversed(keys)))
 
@@ -127,7 +130,7 @@ def _each(blocks: Blocks) -> Mask:
     return np.eye(blocks.count, dtype=np.bool_)
 
 
-def _most(values: Floats, blocks: Blocks) -> Floats:
+def largest_of(values: Floats, blocks: Blocks) -> Floats:
     """[blocks], the largest value of each; NaN counts as infinite."""
     largest = np.full(blocks.count, -np.inf)
     eligible = blocks.labels >= 0
@@ -136,23 +139,21 @@ def _most(values: Floats, blocks: Blocks) -> Floats:
 
 
 def _least(values: Floats, blocks: Blocks) -> Floats:
-    return -_most(-values.reshape(blocks.shape), blocks)
+    return -largest_of(-values, blocks)
 
 
-def _displacement(pair: Pair) -> Floats:
+def displacement(pair: Pair) -> Floats:
     """|c - h| in float64; what is not finite on one side alone has gone infinitely far."""
-    with np.errstate(invalid="ignore"):
+    with np.errstate(invalid="ignore", over="ignore"):
         moved = np.abs(pair.c.astype(np.float64) - pair.h.astype(np.float64))
     return np.asarray(np.where(pair.differing, np.where(np.isnan(moved), np.inf, moved), 0.0))
 
 
-def _rows(values: Floats) -> Floats:
-    return values.reshape(-1, values.shape[-1])
-
-
-def _cutoff(reference: NDArray[Any], endpoint: TopK) -> Floats:
-    """[rows, 1], t_K of each row."""
-    return endpoint.cutoff(_rows(reference.astype(np.float64)))[:, None]
+def _to_cutoff(reference: NDArray[Any], endpoint: TopK) -> Floats:
+    """|h_i - t_K| in the array's shape, t_K of the coordinate's row."""
+    rows = reference.astype(np.float64).reshape(-1, reference.shape[-1])
+    with np.errstate(invalid="ignore", over="ignore"):
+        return np.abs(rows - endpoint.cutoff(rows)[:, None]).reshape(reference.shape)
 
 
 def _names(pairs: Sequence[Pair]) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ from typing import Any, Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from veristate.audit.recovery.blocks import Blocks, BlockSet, Pair, require_fit
+from veristate.audit.recovery.blocks import Blocks, BlockSet, Indices, Pair, require_fit
 from veristate.audit.recovery.rows import Codes, RowEndpoint, without_nan
 
 ArrayEndpoint = Callable[[NDArray[Any]], Hashable]
@@ -77,11 +77,13 @@ class WholeReplays:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class _Rows:
-    """Rows [n] with about as many contenders [n, m] each, filled up with -inf of no block (-1, the last of a mask)."""
+    """Rows [n] with about as many contenders [n, m] each, filled up with -inf. `places` are those of their blocks among
+    the relevant ones; what is in no block has the last.
+    """
 
     h: NDArray[Any]
     c: NDArray[Any]
-    labels: NDArray[np.intp]
+    places: Indices
     target: dict[Side, Codes]
 
 
@@ -95,23 +97,30 @@ class RowReplays:
     blocks: Blocks
     endpoint: RowEndpoint
     rows: tuple[_Rows, ...]
+    relevant: Indices
+    places: Indices
 
     @classmethod
     def of(cls, pair: Pair, blocks: Blocks, endpoint: RowEndpoint) -> "RowReplays":
         """The replays of a pair; its last axis is a row."""
         n = pair.h.shape[-1]
         h, c = without_nan(pair.h).reshape(-1, n), without_nan(pair.c).reshape(-1, n)
+        labels = blocks.labels.reshape(-1, n)
         contends = endpoint.contenders(np.minimum(h, c), np.maximum(h, c))
         active = np.flatnonzero((contends & (h != c)).any(axis=1))
-        counts = np.count_nonzero(contends[active], axis=1)
+        # Only blocks with a contender matter: of a million single coordinates some thousand.
+        relevant = np.setdiff1d(labels[active][contends[active]], [-1])
+        places = np.full(blocks.count + 1, len(relevant), dtype=np.intp)
+        places[relevant] = np.arange(len(relevant))
         # Rows of alike length together: one broken row doesn't make all others as long.
-        sizes = np.ceil(np.log2(np.maximum(counts, 1))).astype(int)
-        labels = blocks.labels.reshape(-1, n)
+        sizes = np.ceil(np.log2(np.maximum(np.count_nonzero(contends[active], axis=1), 1)))
         groups = (active[sizes == size] for size in np.unique(sizes))
         return cls(
             blocks=blocks,
             endpoint=endpoint,
-            rows=tuple(_pack(h[rows], c[rows], labels[rows], contends[rows], endpoint) for rows in groups),
+            rows=tuple(_pack(h[rows], c[rows], places[labels[rows]], contends[rows], endpoint) for rows in groups),
+            relevant=relevant,
+            places=places,
         )
 
     def restored(self, sets: Sets, to: Side = "reference") -> Distances:
@@ -126,42 +135,43 @@ class RowReplays:
         found = np.zeros(len(sets), dtype=np.intp)
         if not self.rows:
             return found
-        step = max(1, AT_ONCE // max(max(rows.h.size for rows in self.rows), self.blocks.count + 1))
+        step = max(1, AT_ONCE // max(max(rows.h.size for rows in self.rows), len(self.relevant) + 1))
         for start in range(0, len(sets), step):
             part = slice(start, start + step)
             chosen = self._chosen(sets[part])
             for rows in self.rows:
-                picked = chosen[:, rows.labels]
+                picked = chosen[:, rows.places]
                 mixed = np.where(picked, rows.h, rows.c) if restoring else np.where(picked, rows.c, rows.h)
                 codes = self.endpoint.codes(mixed)
                 found[part] += self.endpoint.distance(codes, rows.target[to]).sum(axis=1)
         return found
 
     def _chosen(self, sets: Sets) -> NDArray[np.bool_]:
-        """[sets, blocks + 1]; the last column stands for coordinates of no block and is false."""
-        chosen = np.zeros((len(sets), self.blocks.count + 1), dtype=np.bool_)
+        """[sets, relevant + 1]; the last column stands for all other coordinates and is false."""
+        chosen = np.zeros((len(sets), len(self.relevant) + 1), dtype=np.bool_)
         if isinstance(sets, np.ndarray) and sets.dtype == np.bool_:
-            chosen[:, :-1] = sets
+            chosen[:, :-1] = sets[:, self.relevant]
             return chosen
         for number, blocks in enumerate(sets):
-            chosen[number, :-1] = self.blocks.mask(blocks)
+            chosen[number, self.places[self.blocks.numbers(blocks)]] = True
+        chosen[:, -1] = False
         return chosen
 
 
 def _pack(
-    h: NDArray[Any], c: NDArray[Any], labels: NDArray[np.intp], contends: NDArray[np.bool_], endpoint: RowEndpoint
+    h: NDArray[Any], c: NDArray[Any], places: Indices, contends: NDArray[np.bool_], endpoint: RowEndpoint
 ) -> _Rows:
     """The contenders of each row side by side, in their order."""
     counts = np.count_nonzero(contends, axis=1)
     shape = (len(h), int(counts.max(initial=0)))
     place = np.arange(shape[1]) < counts[:, None]
     packed = []
-    for source, nothing in ((h, -np.inf), (c, -np.inf), (labels, -1)):
+    for source, nothing in ((h, -np.inf), (c, -np.inf), (places, -1)):
         values = np.full(shape, nothing, dtype=source.dtype)
         values[place] = source[contends]
         packed.append(values)
     target: dict[Side, Codes] = {"reference": endpoint.codes(packed[0]), "candidate": endpoint.codes(packed[1])}
-    return _Rows(h=packed[0], c=packed[1], labels=packed[2], target=target)
+    return _Rows(h=packed[0], c=packed[1], places=packed[2], target=target)
 
 
 def _numbers(blocks: BlockSet) -> NDArray[np.intp]:

@@ -12,6 +12,9 @@ from veristate.core import InputError
 Codes = NDArray[np.int32]
 Measure = Literal["membership", "order"]
 
+# Rows longer than this are not sorted whole.
+WIDE = 64
+
 
 @runtime_checkable
 class RowEndpoint(Protocol):
@@ -81,11 +84,25 @@ class TopK:
         if self.k == scores.shape[-1]:
             raise InputError(f"a list of all {self.k} scores has no cutoff")
         ordered = np.sort(scores.astype(np.float64), axis=-1)
-        return np.asarray((ordered[..., -self.k] + ordered[..., -self.k - 1]) / 2)
+        with np.errstate(invalid="ignore", over="ignore"):
+            return np.asarray((ordered[..., -self.k] + ordered[..., -self.k - 1]) / 2)
 
     def _best(self, values: NDArray[Any]) -> NDArray[np.intp]:
         self._require(values.shape[-1])
-        return np.argsort(-values, axis=-1, kind="stable")[..., : self.k]
+        if values.shape[-1] <= max(WIDE, 2 * self.k):
+            return np.argsort(-values, axis=-1, kind="stable")[..., : self.k]
+        return self._best_of_many(values)
+
+    def _best_of_many(self, values: NDArray[Any]) -> NDArray[np.intp]:
+        """The same without sorting whole rows: those above the K-th score, and the first of those equal to it."""
+        cut = values.shape[-1] - self.k
+        last = np.partition(values, cut, axis=-1)[..., cut, None]
+        above, equal = values > last, values == last
+        free = self.k - np.count_nonzero(above, axis=-1, keepdims=True)
+        picked = above | (equal & (np.cumsum(equal, axis=-1, dtype=np.int32) <= free))
+        columns = np.nonzero(picked)[-1].reshape(*values.shape[:-1], self.k)
+        scores = np.take_along_axis(values, columns, axis=-1)
+        return np.take_along_axis(columns, np.argsort(-scores, axis=-1, kind="stable"), axis=-1)
 
     def _require(self, n: int) -> None:
         if not 1 <= self.k <= n:

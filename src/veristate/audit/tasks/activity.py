@@ -1,8 +1,5 @@
 """Compound activity: 1,017 compounds of one ChEMBL assay ranked by a network over their fingerprints."""
 
-import csv
-from io import StringIO
-
 import numpy as np
 
 from veristate.audit.tasks.catalogue import ACTIVITIES, COMPOUNDS
@@ -47,7 +44,7 @@ def load(data: Data) -> LayeredTask:
 def _table(data: Data) -> tuple[list[str], list[str], np.ndarray[tuple[int], np.dtype[np.float64]]]:
     """Names in text order, with SMILES and activity aligned by name."""
     compounds = dict(line.split()[::-1] for line in data.read(COMPOUNDS, "activity").decode().splitlines() if line)
-    rows = csv.DictReader(StringIO(data.read(ACTIVITIES, "activity").decode()))
+    rows = data.table(ACTIVITIES, "activity", ("Name", "Act"))
     activities = {row["Name"]: float(row["Act"]) for row in rows}
     if compounds.keys() != activities.keys():
         raise InputError("the compounds and the activities of CHEMBL2321810 do not name the same molecules")

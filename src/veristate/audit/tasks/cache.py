@@ -14,6 +14,9 @@ from numpy.typing import NDArray
 
 from veristate.core import canonical_bytes, digest
 
+# Raised when the way something is prepared changes.
+EDITION = 1
+
 Arrays = dict[str, NDArray[Any]]
 
 
@@ -26,11 +29,13 @@ def default_cache() -> Path:
 def prepared(name: str, settings: Mapping[str, Any], inputs: tuple[str, ...], make: Callable[[], Arrays]) -> Arrays:
     """The arrays that `make` gives, read-only, from the cache when they were made before.
 
-    The key is a digest of the name, the settings, the digests of the inputs and numpy's version: `settings` holds no
+    The key is a digest of the edition, the settings, the digests of the inputs and numpy's version: `settings` holds no
     floats and names every other library that decides the bits. A file that can't be read is made again; a folder that
     can't be written is done without.
     """
-    key = digest(canonical_bytes({"settings": settings, "inputs": inputs, "numpy": version("numpy")}))
+    key = digest(
+        canonical_bytes({"edition": EDITION, "settings": settings, "inputs": inputs, "numpy": version("numpy")})
+    )
     path = default_cache() / f"{name}-{key}.npz"
     arrays = _read(path)
     if arrays is None:
@@ -44,7 +49,8 @@ def prepared(name: str, settings: Mapping[str, Any], inputs: tuple[str, ...], ma
 
 def _read(path: Path) -> Arrays | None:
     try:
-        with np.load(path, allow_pickle=False) as held:
+        # Opened here: numpy leaves a file open that it can't read.
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as held:
             return {name: held[name] for name in held.files}
     except (OSError, ValueError, EOFError, BadZipFile):
         return None

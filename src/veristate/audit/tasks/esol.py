@@ -1,8 +1,6 @@
 """ESOL assay loop: fit, predict, measure the compounds nearest the threshold, fit again."""
 
-import csv
 from dataclasses import dataclass
-from io import StringIO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,7 +8,7 @@ from numpy.typing import NDArray
 from veristate.audit.tasks.cache import Arrays, prepared
 from veristate.audit.tasks.catalogue import SOLUBILITY
 from veristate.audit.tasks.judges import rmse, text_order
-from veristate.audit.tasks.molecules import morgan_bits, rdkit_version, scaffold
+from veristate.audit.tasks.molecules import fingerprint_settings, morgan_bits, scaffold
 from veristate.audit.tasks.sources import Data
 from veristate.audit.tasks.splits import Split, grouped_split
 from veristate.audit.tasks.task import Array, Change, Description, TaskOutcome, arrays_digest, multiply, unchanged
@@ -107,11 +105,11 @@ class EsolTask:
 
 def load(data: Data) -> EsolTask:
     """The task. Raises: EnvironmentUnusableError when the file is absent."""
-    content = data.read(SOLUBILITY, "esol")
-    rows = list(csv.DictReader(StringIO(content.decode())))
+    rows = data.table(SOLUBILITY, "esol", ("Compound ID", "smiles", TARGET))
     rows = [rows[i] for i in text_order([row["Compound ID"] for row in rows])]
     smiles = [row["smiles"].strip() for row in rows]
-    held = prepared("esol", {"rdkit": rdkit_version()}, (digest(content),), lambda: _molecules(smiles))
+    inputs = (digest("\n".join(smiles).encode()),)
+    held = prepared("esol", fingerprint_settings(), inputs, lambda: _molecules(smiles))
     split = grouped_split([str(text) for text in held["scaffolds"]], SPLIT, "esol")
     bits = np.unpackbits(held["bits"], axis=1).astype(np.float64)
     bits /= np.linalg.norm(bits, axis=1, keepdims=True)

@@ -1,7 +1,5 @@
 """GB1 variants: four sites of protein G's domain, every variant ranked by predicted fitness."""
 
-from io import BytesIO
-
 import numpy as np
 
 from veristate.audit.tasks.catalogue import VARIANTS
@@ -21,12 +19,11 @@ def load(data: Data) -> LayeredTask:
 
     Raises: EnvironmentUnusableError when the file is absent.
     """
-    with np.load(BytesIO(data.read(VARIANTS, "gb1")), allow_pickle=False) as held:
-        # The alphabet is in text order, so variants sort as their indices do.
-        variants = held["variant"]
-        order = np.lexsort(variants.T[::-1])
-        variants, fitness, part = variants[order], held["fitness"][order], held["split_three_vs_rest"][order]
-        letters = len(str(held["alphabet"]))
+    held = data.arrays(VARIANTS, "gb1", ("variant", "alphabet", "fitness", "split_three_vs_rest"))
+    # The alphabet is in text order, so variants sort as their indices do.
+    order = np.lexsort(held["variant"].T[::-1])
+    variants, fitness, part = (held[name][order] for name in ("variant", "fitness", "split_three_vs_rest"))
+    letters = len(str(held["alphabet"]))
     X = (variants[:, :, None] == np.arange(letters)).reshape(len(variants), -1).astype(np.float32)
     train, test, validation = (np.flatnonzero(part == value) for value in (TRAIN, TEST, VALIDATION))
     split = Split(train=train, validation=validation, test=test)

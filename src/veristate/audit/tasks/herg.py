@@ -1,9 +1,7 @@
 """hERG assay allocation with labels: which compounds to measure, and which to test before they advance."""
 
-import csv
 from dataclasses import dataclass
 from importlib.metadata import version
-from io import StringIO
 
 import numpy as np
 
@@ -94,7 +92,7 @@ class HergTask:
 
 def load(data: Data) -> HergTask:
     """The task: the 2,009 compounds with the smallest SHA-256 of their identifier. Raises: EnvironmentUnusableError."""
-    rows = list(csv.DictReader(StringIO(data.read(BLOCKERS, "herg").decode())))
+    rows = data.table(BLOCKERS, "herg", ("id", "smiles", "label"))
     drawn = sorted(rows, key=lambda row: digest(row["id"].encode()))[:COHORT]
     cohort = [drawn[i] for i in text_order([row["id"] for row in drawn])]
     candidates = Candidates(ids=tuple(r["id"] for r in cohort), inputs=tuple(r["smiles"] for r in cohort))

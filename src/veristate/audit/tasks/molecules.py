@@ -11,9 +11,9 @@ from rdkit.Chem.Scaffolds import MurckoScaffold
 BITS, RADIUS = 2048, 2
 
 
-def rdkit_version() -> str:
-    """The version of RDKit, for the keys of what is cached."""
-    return version("rdkit")
+def fingerprint_settings() -> dict[str, str | int]:
+    """What decides a fingerprint's bits beside the molecule, for the keys of what is cached."""
+    return {"rdkit": version("rdkit"), "bits": BITS, "radius": RADIUS}
 
 
 def canonical(smiles: str) -> str | None:

@@ -7,7 +7,7 @@ import numpy as np
 from veristate.audit.tasks.cache import Arrays, prepared
 from veristate.audit.tasks.catalogue import NCI
 from veristate.audit.tasks.judges import best_columns, text_order
-from veristate.audit.tasks.molecules import BITS, RADIUS, canonical, morgan_bits, rdkit_version
+from veristate.audit.tasks.molecules import BITS, RADIUS, canonical, fingerprint_settings, morgan_bits
 from veristate.audit.tasks.sources import Data
 from veristate.audit.tasks.task import Array, Change, Description, Indices, TaskOutcome, arrays_digest, unchanged
 from veristate.core import digest
@@ -82,7 +82,7 @@ def load(data: Data) -> NciTask:
     """The task. Raises: EnvironmentUnusableError when the file is absent."""
     content = data.read(NCI, "nci")
     lines = [line.split() for line in content.decode().splitlines() if line.strip()]
-    held = prepared("nci", {"rdkit": rdkit_version()}, (digest(content),), lambda: _fingerprints(lines))
+    held = prepared("nci", fingerprint_settings(), (digest(content),), lambda: _fingerprints(lines))
     rows = held["rows"]
     ids = [lines[row][1] for row in rows]
     order = text_order(ids)

@@ -1,7 +1,6 @@
 """PBMC neighbours: the ten most similar cells by normalised inner product, and a vote of the first five."""
 
 from dataclasses import dataclass
-from io import BytesIO
 
 import numpy as np
 
@@ -18,9 +17,9 @@ def load(data: Data) -> LayeredTask:
 
     Raises: EnvironmentUnusableError when the file is absent.
     """
-    with np.load(BytesIO(data.read(CELLS, "pbmc")), allow_pickle=False) as held:
-        order = text_order([str(code) for code in held["barcodes"]])
-        cells, labels = held["X"][order].astype(np.float64), held["louvain"][order].astype(np.intp)
+    held = data.arrays(CELLS, "pbmc", ("X", "barcodes", "louvain"))
+    order = text_order([str(code) for code in held["barcodes"]])
+    cells, labels = held["X"][order].astype(np.float64), held["louvain"][order].astype(np.intp)
     X = (cells / np.linalg.norm(cells, axis=1, keepdims=True)).astype(np.float32)
     return LayeredTask(
         about=Description(

@@ -3,6 +3,7 @@
 Nothing is downloaded, and nothing outside the package's files and that folder is read.
 """
 
+import csv
 import gzip
 import os
 import zlib
@@ -10,11 +11,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
-from io import BytesIO
+from io import BytesIO, StringIO
 from pathlib import Path
+from typing import Any
 from zipfile import BadZipFile
 
 import numpy as np
+from numpy.typing import NDArray
 
 from veristate.core import EnvironmentUnusableError, InputError, digest
 
@@ -78,11 +81,7 @@ class FoundFile:
         """How many rows it holds, None for a file that is no table. Raises: InputError for a file that is broken."""
         content = self.content()
         if file.array:
-            try:
-                with np.load(BytesIO(content), allow_pickle=False) as held:
-                    return len(held[file.array])
-            except (ValueError, KeyError, EOFError, BadZipFile) as error:
-                raise InputError(f"{self.path} is no npz with an array {file.array!r}: {error}") from error
+            return len(_arrays(content, str(self.path), (file.array,))[file.array])
         if file.name.endswith(".pt"):
             return None
         lines = sum(bool(line.strip()) for line in content.splitlines())
@@ -116,6 +115,18 @@ class Data:
             raise EnvironmentUnusableError(f"the task {task} lacks {self.missing(file)}")
         return found.content()
 
+    def table(self, file: DataFile, task: str, columns: tuple[str, ...]) -> list[dict[str, str]]:
+        """The rows of a CSV file. Raises: as `read`, and InputError for a table without one of the columns."""
+        reader = csv.DictReader(StringIO(self.read(file, task).decode()))
+        for column in columns:
+            if column not in (reader.fieldnames or ()):
+                raise InputError(f"{file.name}, of the task {task}, has no column {column!r}")
+        return list(reader)
+
+    def arrays(self, file: DataFile, task: str, names: tuple[str, ...]) -> dict[str, NDArray[Any]]:
+        """Those arrays of an npz file. Raises: as `read`, and InputError for a file that is none or lacks one."""
+        return _arrays(self.read(file, task), file.name, names)
+
     def missing(self, file: DataFile) -> str:
         """What is missing, where it was looked for, and where it can be obtained, in words."""
         why = f"it is not in {self.folder} ({VARIABLE})" if self.folder else f"{VARIABLE} names no folder to look in"
@@ -146,6 +157,14 @@ def _in_package(packaged: Packaged | None) -> FoundFile | None:
     except PackageNotFoundError:
         place = packaged.distribution
     return FoundFile(path=path, place=place)
+
+
+def _arrays(content: bytes, name: str, wanted: tuple[str, ...]) -> dict[str, NDArray[Any]]:
+    try:
+        with np.load(BytesIO(content), allow_pickle=False) as held:
+            return {array: held[array] for array in wanted}
+    except (ValueError, KeyError, EOFError, BadZipFile, AttributeError, TypeError) as error:
+        raise InputError(f"{name} is no npz with the arrays {', '.join(wanted)}: {error}") from error
 
 
 def is_known(file: DataFile, found: FoundFile) -> bool:

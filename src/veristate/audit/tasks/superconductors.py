@@ -1,8 +1,6 @@
 """Superconductors: compositions ranked by predicted critical temperature."""
 
-import csv
 import re
-from io import StringIO
 
 import numpy as np
 
@@ -26,7 +24,7 @@ def load(data: Data) -> LayeredTask:
     Left out: temperature 0, which means not reported, and formulas that leave an amount open ("OY") or carry a charge.
     Raises: EnvironmentUnusableError when the file is absent.
     """
-    rows = list(csv.DictReader(StringIO(data.read(SUPERCONDUCTORS, "superconductors").decode())))
+    rows = data.table(SUPERCONDUCTORS, "superconductors", ("name", "Tc"))
     reported = [row for row in rows if float(row["Tc"]) > 0 and parts_of(row["name"])]
     reported = [reported[i] for i in text_order([row["name"] for row in reported])]
     names = [row["name"] for row in reported]

@@ -77,7 +77,7 @@ class Task(Protocol):
         ...
 
     def digest(self) -> str:
-        """Of every array that decides the reference run."""
+        """Of the arrays that the reference scores follow from."""
         ...
 
 

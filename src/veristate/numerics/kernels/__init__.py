@@ -14,7 +14,14 @@ from veristate.numerics.kernels.fp64 import (
     row_sums,
     scatter_elements,
 )
-from veristate.numerics.kernels.judge import judge_columns, judge_rows, judge_sums, screen_scales
+from veristate.numerics.kernels.judge import (
+    judge_columns,
+    judge_rows,
+    judge_sums,
+    loud_elements,
+    screen_scales,
+    unsure_elements,
+)
 from veristate.numerics.kernels.passes import ACROSS_ROUNDINGS, ALONG_ROUNDINGS, Pass, add_by_destination
 from veristate.numerics.kernels.weights import row_norms, weight_sizes, weight_sums
 
@@ -31,10 +38,12 @@ __all__ = [
     "judge_columns",
     "judge_rows",
     "judge_sums",
+    "loud_elements",
     "row_norms",
     "row_sums",
     "scatter_elements",
     "screen_scales",
+    "unsure_elements",
     "weight_sizes",
     "weight_sums",
 ]

@@ -40,7 +40,7 @@ def batched_pass(X: Any, W: Any, Y: Any, signs: Any, block: int, limits: Any, pa
                     products += sums_abs[k] * abs(w)
                 residual = abs(observed[j] - expected)
                 limit = limits[0] * products + limits[1] * stored[j] + limits[2] * (stop - start)
-                if not residual <= limit:
+                if not residual <= limit < np.inf:  # what isn't finite is not sure
                     fine = False
                 elif residual > worst * limit:
                     worst = residual / limit

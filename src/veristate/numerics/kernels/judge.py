@@ -143,3 +143,45 @@ def judge_sums(
             if residual > worst * limit:
                 worst = residual / limit
     return True, worst
+
+
+@compiled(reorder=True)
+def loud_elements(X: Any, W: Any, b: Any, Y: Any, cells: Any, step: int, sure: float, out: Any) -> tuple[int, int]:
+    """The elements of the given cells [n, 2] (block, column) whose residual is not below `sure` times |Y|, into out
+    [elements, 2] (row, column). Returns how many were looked at and how many there are.
+    """
+    looked, count = 0, 0
+    for n in range(len(cells)):
+        j, stop = cells[n, 1], min((cells[n, 0] + 1) * step, X.shape[0])
+        looked += stop - cells[n, 0] * step
+        for i in range(cells[n, 0] * step, stop):
+            expected = 0.0
+            for k in range(X.shape[1]):
+                expected += np.float64(X[i, k]) * np.float64(W[j, k])
+            y = np.float64(Y[i, j])
+            if not abs(y - (expected + b[j])) <= sure * abs(y):
+                out[count, 0], out[count, 1] = i, j
+                count += 1
+    return looked, count
+
+
+@compiled()
+def unsure_elements(Y: Any, P: Any, low: Any, b: Any, limits: Any, first: int, out: Any) -> int:
+    """The elements whose distance from P + b is not surely within their limit, into out [elements, 2] (row, column).
+
+    `limits` are factors of |low| + |b| and of |Y|, and a rest; `first` numbers the first row. Returns how many.
+    """
+    count = 0
+    for i in range(Y.shape[0]):
+        noticed = 0
+        for j in range(Y.shape[1]):
+            limit = limits[0] * (abs(low[i, j]) + abs(b[j])) + limits[1] * abs(Y[i, j]) + limits[2]
+            noticed += not ((abs(Y[i, j] - (P[i, j] + b[j])) <= limit) & (limit < np.inf))
+        if noticed == 0:
+            continue
+        for j in range(Y.shape[1]):
+            limit = limits[0] * (abs(low[i, j]) + abs(b[j])) + limits[1] * abs(Y[i, j]) + limits[2]
+            if not abs(Y[i, j] - (P[i, j] + b[j])) <= limit < np.inf:
+                out[count, 0], out[count, 1] = first + i, j
+                count += 1
+    return count
