@@ -391,7 +391,7 @@ def localisation_claims(data: dict[str, Any]) -> list[Claim]:
             unit="share of observations",
             bar="0.95",
             met=counts["wary"] >= 0.95 * counts["observations"],
-            detail=f"{about}, sessions of {SESSION} calls; {counts['wary_found'] / counts['elements']:.3f} of the wrong "
+            detail=f"{about}, sessions of {SESSION}; {counts['wary_found'] / counts['elements']:.3f} of the wrong "
             "elements by their coordinates; costs a product more a call, of a device that was proven wrong",
         ),
         Claim(
