@@ -307,6 +307,23 @@ def test_factors_and_addends_are_said_not_to_be_checked():
     ]
 
 
+def test_a_switch_that_is_turned_meanwhile_accuses_nobody():
+    """Products that a switch lets a unit read in a narrower format pass under it, also when it is turned inside."""
+    torch_seed()
+    X, W = torch.randn(200, 300), torch.randn(300, 300)
+    before = torch.get_float32_matmul_precision()
+    try:
+        with checked() as checks:
+            X @ W
+            torch.set_float32_matmul_precision("medium")
+            X @ W
+            torch.set_float32_matmul_precision("highest")
+            X @ W
+    finally:
+        torch.set_float32_matmul_precision(before)
+    assert checks.verdict() is Verdict.PASS, checks.report()
+
+
 def test_arrays_are_checked_without_torch():
     """`veristate.check_product` on numpy arrays: an honest product passes, a changed element is found."""
     rng = np.random.default_rng(1)

@@ -115,6 +115,18 @@ def test_what_the_guard_names_is_what_the_elements_are(name, size):
         assert size < 0.5 or every.flag[np.unique(found.rows)].sum() == found.proven.sum() > 0
 
 
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, 3e38])
+@pytest.mark.parametrize("name", ARITHMETICS)
+def test_an_output_that_is_no_number_or_huge_is_named(name, value):
+    """A NaN, an infinity or a huge value is proven wrong at its place, and nothing else is."""
+    call, place = healthy(name), (99, 39)
+    Y = call.Y.copy()
+    Y[place] = value
+    check = Guard().check(Operands(X=call.X, weights=call.weights, Y=Y), ARITHMETICS[name], seed=b"s")
+    assert places(check.elements) == [place]
+    assert check.elements.proven.all()
+
+
 @pytest.mark.parametrize("family", honest.FAMILIES)
 @pytest.mark.parametrize("name", [*honest.FP32_STYLES, *honest.BF16_STYLES])
 def test_no_honest_element_stays_unresolved(name, family):

@@ -1,12 +1,12 @@
 """Checking one operation after it ran: which arithmetic it had, which check fits, what was found."""
 
 import secrets
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from veristate.core import Verdict
 from veristate.devices.checked.arrays import PreparedWeights, array_of
@@ -14,7 +14,8 @@ from veristate.devices.checked.operations import Lookup, NotCoveredError, Produc
 from veristate.devices.checked.outcome import NAMED, Checks, Finding
 from veristate.devices.checking import float32_product, located_rows
 from veristate.devices.declared import declared_arithmetic
-from veristate.devices.switches import ProductSettings
+from veristate.devices.settings import full_float32_products
+from veristate.devices.switches import ProductSettings, float32_matmul_precision
 from veristate.numerics import (
     Guard,
     LinearArithmetic,
@@ -35,18 +36,14 @@ _FORMATS = {torch.float32: "fp32", torch.float64: "fp64", torch.bfloat16: "bf16"
 class Session:
     """The checks of one watched piece of work, operation by operation."""
 
-    def __init__(
-        self,
-        checks: Checks,
-        weights: PreparedWeights,
-        screen: Screen | None,
-        settings: Callable[[str], ProductSettings],
-    ) -> None:
+    def __init__(self, checks: Checks, weights: PreparedWeights, screen: Screen) -> None:
         self._checks = checks
         self._weights = weights
-        self._settings = settings
         self._memory = Memory()
-        self._guard = Guard(screen=screen, product=float32_product)
+        # Torch's product is the faster one, and in float32 only where no switch of this process narrows it.
+        self._guard = Guard(screen=screen, product=float32_product if full_float32_products() else np.inner)
+        self._precision = float32_matmul_precision()
+        self._settings: dict[str, ProductSettings] = {}
         self._arithmetics: dict[tuple[str, torch.dtype, str, int], LinearArithmetic | str] = {}
 
     def check(self, layer: str, name: str, args: tuple[Any, ...], named: dict[str, Any], out: torch.Tensor) -> None:
@@ -67,11 +64,11 @@ class Session:
             return _lookup(finding, found)
         if isinstance(found, ScatterSum):
             return self._scatter(finding, found)
+        self._checks.watched += found.X.numel() * found.Y.shape[-1]
         return self._batch(finding, found) if found.X.dim() == 3 else self._product(finding, found)
 
     def _product(self, finding: Finding, found: Product) -> Finding:
         (M, K), N = found.X.shape, found.Y.shape[1]
-        self._checks.watched += M * K * N
         layer = finding.layer
         if not layer:
             name = self._weights.name(found.W)
@@ -89,15 +86,12 @@ class Session:
         if kept and check.verdict() is not Verdict.PASS:
             weights, _ = self._weights.of(found.W, found.b, fresh=True)
             check = self._guarded(X, weights, Y, arithmetic, seed)
+        if check.verdict() is not Verdict.PASS and self._switched(found.Y.device.type):
+            return self._product(finding, found)
         return _found(finding, check, seed)
 
     def _guarded(
-        self,
-        X: np.ndarray[Any, Any],
-        weights: Weights,
-        Y: np.ndarray[Any, Any],
-        arithmetic: LinearArithmetic,
-        seed: bytes,
+        self, X: NDArray[Any], weights: Weights, Y: NDArray[Any], arithmetic: LinearArithmetic, seed: bytes
     ) -> LinearCheck:
         call = Operands.of(X, weights, None, Y)
         return self._guard.check(call, arithmetic, seed=seed, draws=self._checks.draws)
@@ -106,7 +100,6 @@ class Session:
         """Many products at once: those that don't surely pass are checked one by one."""
         B, M, K = found.X.shape
         N = found.Y.shape[2]
-        self._checks.watched += B * M * K * N
         arithmetic = self._arithmetic(found.Y, "none", K)
         if isinstance(arithmetic, str):
             return replace(finding, verdict=Verdict.INAPPLICABLE, reason=arithmetic)
@@ -115,6 +108,10 @@ class Session:
         seed = secrets.token_bytes(16)
         X, W, Y = (np.ascontiguousarray(array_of(a)) for a in (found.X, found.W, found.Y))
         checks = self._guard.check_batch(X, W, Y, arithmetic, seed=seed)
+        if any(check.verdict() is not Verdict.PASS for check in checks.values()) and self._switched(
+            found.Y.device.type
+        ):
+            return self._batch(finding, found)
         return _joined([_found(finding, check, seed) for check in checks.values()], finding)
 
     def _scatter(self, finding: Finding, found: ScatterSum) -> Finding:
@@ -122,7 +119,7 @@ class Session:
         if form is None or not found.sums.numel():
             return replace(finding, verdict=Verdict.INAPPLICABLE, reason="no outputs in a known format")
         kind = format_named(form)
-        flush = self._settings(found.sums.device.type).flush
+        flush = self._read(found.sums.device.type).flush
         # Every addition is stored: the format of the sums is that of the accumulation.
         arithmetic = LinearArithmetic(operands=kind, accumulate=kind, storage=kind, bias="none", flush=flush)
         seed = secrets.token_bytes(16)
@@ -155,13 +152,33 @@ class Session:
 
     def _arithmetic(self, Y: torch.Tensor, bias: str, terms: int) -> LinearArithmetic | str:
         """What a product with outputs like Y has here; a bias is fused into float32 sums, and added after others."""
+        precision = float32_matmul_precision()
+        if precision != self._precision:  # the switch that programs turn as they go; others are read when it matters
+            self._precision = precision
+            self._settings.clear()
+            self._arithmetics.clear()
+            self._guard.product = float32_product if full_float32_products() else np.inner
         key = (Y.device.type, Y.dtype, bias, terms)
         if key not in self._arithmetics:
             wide = Y.dtype in (torch.float32, torch.float64)
             kind: Any = bias if wide or bias == "none" else "separate"
             dtype = str(Y.dtype).removeprefix("torch.")
-            self._arithmetics[key] = declared_arithmetic(self._settings(Y.device.type), dtype, bias=kind, terms=terms)
+            self._arithmetics[key] = declared_arithmetic(self._read(Y.device.type), dtype, bias=kind, terms=terms)
         return self._arithmetics[key]
+
+    def _read(self, device: str) -> ProductSettings:
+        if device not in self._settings:
+            self._settings[device] = ProductSettings.read(device)
+        return self._settings[device]
+
+    def _switched(self, device: str) -> bool:
+        """Whether a switch was turned since it was read: nothing that rests on it may accuse then. All is read anew."""
+        before = self._settings.pop(device, None)
+        if self._read(device) == before:
+            return False
+        self._arithmetics.clear()
+        self._guard.product = float32_product if full_float32_products() else np.inner
+        return True
 
 
 def _found(finding: Finding, check: LinearCheck, seed: bytes) -> Finding:

@@ -21,7 +21,6 @@ from veristate.devices.checked.operations import is_watched, sums_by_destination
 from veristate.devices.checked.outcome import Checks
 from veristate.devices.checked.session import Session
 from veristate.devices.coverage import SILENT
-from veristate.devices.switches import ProductSettings
 from veristate.devices.watch import OURS
 from veristate.numerics import MOST_DRAWS, Screen
 
@@ -53,14 +52,7 @@ def checked(
     if not 0 < sums <= 1:
         raise InputError(f"sums={sums}: the share of columns to check must be above 0 and at most 1")
     checks = Checks(draws=draws, sums=sums)
-    settings: dict[str, ProductSettings] = {}
-
-    def read(device: str) -> ProductSettings:
-        if device not in settings:
-            settings[device] = ProductSettings.read(device)
-        return settings[device]
-
-    session = Session(checks, PreparedWeights(model), screen or Screen(), read)
+    session = Session(checks, PreparedWeights(model), screen or Screen())
     with ExitStack() as stack:
         if unfuse:
             stack.enter_context(sdpa_kernel(SDPBackend.MATH))
@@ -104,7 +96,7 @@ class _Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
         # The checks' own products are nobody's: neither a fault's outside nor a counter's.
         with _disable_current_modes():
             self._session.check(layer, name, given, named, out)
-        self._checks.total += self._checks.watched - before
+        self._checks.total += self._checks.watched - before or _multiply_adds(func, args, named, out)
         self._checks.seconds += time.perf_counter() - started
         return out
 
@@ -125,9 +117,7 @@ class _Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self._forget(func, args)
         if name not in SILENT:
             self._checks.beside[name] += 1
-            count = flop_registry.get(func.overloadpacket)
-            if count is not None:
-                self._checks.total += int(count(*args, **named, out_val=out)) // 2
+            self._checks.total += _multiply_adds(func, args, named, out)
         return out
 
     def _forget(self, func: Any, args: Any) -> None:
@@ -136,6 +126,12 @@ class _Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
             for tensor in args:
                 if isinstance(tensor, torch.Tensor):
                     self._zeros.pop(tensor.data_ptr(), None)
+
+
+def _multiply_adds(func: Any, args: Any, named: Any, out: Any) -> int:
+    """What torch's own counter says of an operation that no check watched; 0 for one it does not know."""
+    count = flop_registry.get(func.overloadpacket)
+    return 0 if count is None else int(count(*args, **named, out_val=out)) // 2
 
 
 @contextmanager

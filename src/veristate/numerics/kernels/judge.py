@@ -159,7 +159,7 @@ def loud_elements(X: Any, W: Any, b: Any, Y: Any, cells: Any, step: int, sure: f
             for k in range(X.shape[1]):
                 expected += np.float64(X[i, k]) * np.float64(W[j, k])
             y = np.float64(Y[i, j])
-            if not abs(y - (expected + b[j])) <= sure * abs(y):
+            if not abs(y - (expected + b[j])) <= sure * abs(y) < np.inf:
                 out[count, 0], out[count, 1] = i, j
                 count += 1
     return looked, count
