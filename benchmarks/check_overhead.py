@@ -23,7 +23,7 @@ from veristate.devices.checking import float32_product
 from veristate.numerics import Guard, Operands, Weights, bf16_arithmetic, fp32_arithmetic
 from veristate.numerics.kernels import native
 
-REPEATS = 31
+REPEATS = 21
 SHAPES = ((7000, 300, 300), (2048, 1024, 4096), (300, 512, 5183), (128, 300, 300))
 DRAWS = (1, 2, 4, 7)
 ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS"), "1")
@@ -167,7 +167,7 @@ def herg(dtype: str) -> dict[str, float]:
         "twice": lambda: np.array_equal(run(), run()),
     }
     times: dict[str, list[float]] = {name: [] for name in jobs} | {"plain": []}
-    for repeat in range(8):
+    for repeat in range(6):
         for name, job in {"plain": run, **jobs}.items():
             gc.collect()
             start = time.process_time()
