@@ -14,6 +14,8 @@ ORDER = (
     "recovery_study",
     "selective_recovery",
     "check_overhead",
+    "false_alarms",
+    "detection_power",
     "fault_scoring",
     "certificate_scale",
     "audit_speed",

@@ -182,6 +182,14 @@ def test_rows_of_very_different_sizes_raise_no_suspicion(name):
     assert check.elements.examined <= 32
 
 
+@pytest.mark.parametrize("family", ["subnormal operands", "subnormal products", "tiny products"])
+def test_underflow_raises_no_suspicion(family):
+    """What a unit may flush, systematically and far above a rounding, is below the screen."""
+    X, W, b = honest.operands(family, (64, 64, 40), 7, narrowed=True)
+    Y = honest.BF16_STYLES["flushed"].compute(X, W, b, np.random.default_rng(7)).astype(np.float32)
+    assert Guard().check(Operands.of(X, W, b, Y), ARITHMETICS["bf16"], seed=b"s").elements.examined == 0
+
+
 @pytest.mark.parametrize("name", ARITHMETICS)
 def test_a_calibrated_screen_stands_above_the_calls_it_was_calibrated_on(name):
     """Calls' loudest shares give a screen of which the same calls reach the inverse of the margin."""

@@ -195,9 +195,9 @@ def _owned(owners: NDArray[np.intp] | None, rows: NDArray[np.bool_]) -> tuple[in
 
 
 def _array(parameter: torch.Tensor) -> NDArray[Any]:
-    """A parameter in float32, or float64 where it is: numpy has no bfloat16, and float32 holds it exactly."""
+    """A copy of a parameter in float32, or float64 where it is: numpy has no bfloat16, and float32 holds it exactly."""
     wanted = torch.float64 if parameter.dtype == torch.float64 else torch.float32
-    return np.asarray(parameter.detach().to(wanted).cpu().numpy())
+    return np.array(parameter.detach().to(wanted).cpu().numpy())
 
 
 def _decimal(ratio: float) -> str:
