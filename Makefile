@@ -37,6 +37,7 @@ bench: $(VENV)/.ready
 
 soak: $(VENV)/.ready
 	$(BIN)/pytest -m soak
+	$(BIN)/python -W ignore -m benchmarks.false_alarms --soak
 
 clean:
 	rm -rf $(VENV) runs
