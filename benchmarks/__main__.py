@@ -14,6 +14,7 @@ ORDER = (
     "recovery_study",
     "selective_recovery",
     "check_overhead",
+    "flag_identity",
     "false_alarms",
     "detection_power",
     "fault_scoring",

@@ -237,7 +237,7 @@ def herg_claims(data: dict[str, Any]) -> list[Claim]:
                 met=c["default"] <= 8 if dtype == "fp32" else None,
                 detail=f"512 drugs, {c['plain_s']} s plain; numba kernel {numba['default']} %; with every column of "
                 f"every sum by destination {c['all sums']} %; run twice and compared {c['twice']} %. Paper: +25.8 % "
-                "streaming, +88.7 % double (its GPU). X and Y of every layer are read once more, at the memory's speed, "
+                "streaming, +88.7 % double (its GPU). X and Y of every layer are read once more, at memory speed, "
                 "and torch's dispatch mode costs a few percent by itself",
             )
         )

@@ -16,7 +16,7 @@ class ScreeningOptions:
     `table` is None for the built-in case. `predictor` is ("herg",), ("module:factory",), or checkpoint paths.
     `top` None means 20 % of the candidates, rounded down; `threshold` None means 0.5; `nearest` adds a rule.
     `recovery` says when the agent may read: "hold" after certification, "restore" and "replace" at once, and how it is
-    corrected then. `block` rows or columns are summed at once in a check; `budget` is in units.
+    corrected then. `block` rows of a column are summed at once in a check; `budget` is in units.
     """
 
     table: Path | None = None
