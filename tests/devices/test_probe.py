@@ -5,6 +5,7 @@ import json
 import resource
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -566,21 +567,23 @@ def test_lines_of_runs_at_once_stay_whole(tmp_path: Path, run: ProbeRun) -> None
     assert (len(history.read().runs), history.read().broken) == (40, ())
 
 
-@pytest.fixture
-def small_files() -> Iterator[Any]:
-    """A function that lets no file grow beyond a size."""
+@contextmanager
+def small_files(size: int) -> Iterator[None]:
+    """No file grows beyond a size, the test report's own among them: so only while this is open."""
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    yield lambda size: resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
-    resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
-def test_a_line_is_there_whole_or_not_at_all(tmp_path: Path, run: ProbeRun, small_files: Any) -> None:
+def test_a_line_is_there_whole_or_not_at_all(tmp_path: Path, run: ProbeRun) -> None:
     """The disk takes ten bytes of it: an error that names the folder, and the file as it was."""
     history = ProbeHistory(tmp_path)
     path = history.append(run, record=None, replay_of=None)
     before = path.read_bytes()
-    small_files(len(before) + 10)
-    with pytest.raises(EnvironmentUnusableError, match="choose another folder"):
+    with small_files(len(before) + 10), pytest.raises(EnvironmentUnusableError, match="choose another folder"):
         history.append(run, record=None, replay_of=None)
     assert path.read_bytes() == before
 

@@ -38,7 +38,7 @@ def _larger(share: float, residual: float, level: float) -> float:
     return residual / level if residual > share * level else share
 
 
-@compiled()
+@compiled(reorder=True)
 def screen_scales(Y_sizes: Any, X_sizes: Any, sums_abs: Any, step: int, scales: Any) -> None:
     """For each block: how much smaller |Y|_F is than the sum of |Y|, and about |X|_F, into scales [2, blocks].
 
