@@ -257,9 +257,9 @@ def herg_claims(data: dict[str, Any]) -> list[Claim]:
                 met=c["default"] <= 8 if dtype == "fp32" else None,
                 detail=f"512 drugs, {c['plain_s']} s plain; numba kernel {numba['default']} %; with every column of "
                 f"every sum by destination {c['all sums']} %; run twice and compared {c['twice']} %. Paper: +25.8 % "
-                "streaming, +88.7 % double (its GPU). Where it goes: torch's dispatch mode 4-5 %, the products 9-10 % (X "
-                "and Y of every layer are read once more, at memory speed), sums by destination 3-4 %. Tried: the C "
-                "kernel with prefetching, a quarter of the sums' columns, composites left whole, verdicts without arrays",
+                "streaming, +88.7 % double (its GPU). Where it goes: torch's dispatch mode 4-5 %, the products 9-10 % "
+                "(X and Y of every layer are read once more, at memory speed), sums by destination 3-4 %. Tried: the C "
+                "kernel with prefetching, a quarter of the sums' columns, composites left whole, no arrays for a pass",
             )
         )
     return claims
