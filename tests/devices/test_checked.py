@@ -275,6 +275,21 @@ def test_a_suspicion_is_no_accusation():
     assert "compute it again" in checks.report()
 
 
+def test_a_share_of_the_sums_columns_is_said():
+    """Fewer columns of a sum by destination are a choice that the report states; a share of none is refused."""
+    torch_seed()
+    rows, index = torch.randn(300, 64), torch.randint(0, 70, (300,))
+    with checked() as whole:
+        torch.zeros(70, 64).index_add_(0, index, rows)
+    with checked(sums=0.25) as some:
+        torch.zeros(70, 64).index_add_(0, index, rows)
+    assert whole.verdict() is some.verdict() is Verdict.PASS
+    assert "by destination" not in whole.report()
+    assert "25% of the columns" in some.report()
+    with pytest.raises(InputError, match="sums"), checked(sums=0.0):
+        pass
+
+
 def test_more_draws_are_said_and_checked():
     """The report states the chance that cancelling errors go unseen; an impossible number of draws is refused."""
     with checked(draws=7) as checks:

@@ -34,15 +34,15 @@ def checked(
     model: torch.nn.Module | None = None,
     *,
     draws: int = 1,
-    sums: float = 0.25,
+    sums: float = 1.0,
     screen: Screen | None = None,
     unfuse: bool = False,
 ) -> Iterator[Checks]:
     """The checks of what runs while this is open; read them at any time, also inside.
 
     `model` names the layers and lets its weights be prepared once; without one every product is still checked. `draws`
-    random sign vectors a product leave an error that cancels in a block unseen with probability 2^-draws. Of sums by
-    destination, which only move memory, a share of the columns drawn afterwards is checked, `sums`; 1 checks all.
+    random sign vectors a product leave an error that cancels in a block unseen with probability 2^-draws. `sums` is the
+    share of the columns of a sum by destination to check; below 1 they are drawn after the sums exist.
     `screen` replaces the default statistical screen. `unfuse` computes attention and transformer layers in products
     that can be checked, which may change last bits; by default fused ones are left alone and counted as not watched.
     Raises: InputError for draws outside 1 to 16 or a share outside 0 to 1.
