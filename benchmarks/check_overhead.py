@@ -148,7 +148,7 @@ def naive(X: torch.Tensor, W: torch.Tensor, b: torch.Tensor, Y: torch.Tensor) ->
 
 
 def herg(dtype: str) -> dict[str, float]:
-    """The whole pass of the five hERG members over 512 drugs: plain, checked by default, with a quarter of the sums, and twice."""
+    """The whole pass of the five hERG members over 512 drugs: plain, checked, with a quarter of the sums, and twice."""
     from veristate.devices import Candidates, PredictorSpec, checked, load_predictor
     from veristate.screening.cases.herg import ID_COLUMN, MEMBER_DIGESTS, OUTPUT, SMILES_COLUMN, herg_files, herg_table
 
@@ -256,9 +256,10 @@ def herg_claims(data: dict[str, Any]) -> list[Claim]:
                 bar="<= 8" if dtype == "fp32" else "reported",
                 met=c["default"] <= 8 if dtype == "fp32" else None,
                 detail=f"512 drugs, {c['plain_s']} s plain; numba kernel {numba['default']} %; with a quarter of the "
-                f"columns of sums by destination {c['a quarter of the sums']} %; run twice and compared {c['twice']} %. Paper: +25.8 % "
-                "streaming, +88.7 % double (its GPU). Where it goes: torch's dispatch mode 4-5 %, the products 9-10 % "
-                "(X and Y of every layer are read once more, at memory speed), sums by destination 3-4 %. Tried: the C "
+                f"columns of sums by destination {c['a quarter of the sums']} %; run twice and compared "
+                f"{c['twice']} %. Paper: +25.8 % streaming, +88.7 % double (its GPU). Where it goes: torch's dispatch "
+                "mode 4-5 %, the products 9-10 % (X and Y of every layer are read once more, at memory speed), sums by "
+                "destination 3-4 %. Tried: the C "
                 "kernel with prefetching, fewer of the sums' columns, composites left whole, no arrays for a pass",
             )
         )
