@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from benchmarks.record import Claim, note, wilson, write
+from benchmarks.record import Claim, note, write
+from veristate.audit import wilson
 from veristate.core import Verdict
 from veristate.devices.checking import float32_product, located_rows
 from veristate.devices.faults import Site, fault_named

@@ -60,16 +60,6 @@ def machine() -> dict[str, Any]:
     return {"processor": ", ".join(sorted(names)), "cores": len(os.sched_getaffinity(0)), "instructions": units}
 
 
-def wilson(successes: int, trials: int) -> tuple[float, float]:
-    """The 95 % Wilson interval of a rate."""
-    if not trials:
-        return (0.0, 1.0)
-    z, p = 1.959963984540054, successes / trials
-    centre = (p + z * z / (2 * trials)) / (1 + z * z / trials)
-    half = z * ((p * (1 - p) / trials + z * z / (4 * trials * trials)) ** 0.5) / (1 + z * z / trials)
-    return (max(0.0, centre - half), min(1.0, centre + half))
-
-
 def _commit() -> str:
     done = subprocess.run(
         ["git", "describe", "--always", "--dirty"], cwd=HERE, capture_output=True, text=True, check=False

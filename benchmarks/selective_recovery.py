@@ -8,7 +8,8 @@ import time
 
 import numpy as np
 
-from benchmarks.record import Claim, note, wilson, write
+from benchmarks.record import Claim, note, write
+from veristate.audit import wilson
 from veristate.core import Decision
 from veristate.decisions import (
     Current,

@@ -121,21 +121,26 @@ class Guard:
 
     @np.errstate(all="ignore")
     def check_batch(
-        self, X: Floats, W: Floats, Y: Floats, arithmetic: LinearArithmetic, *, seed: bytes
+        self, X: Floats, W: Floats, Y: Floats, arithmetic: LinearArithmetic, *, seed: bytes, draws: int = 1
     ) -> dict[int, LinearCheck]:
         """The checks of those products Y[b] = X[b] W[b]^T that do not surely pass in blocks; all others pass.
 
         Shapes: X [B, M, K], W [B, N, K], Y [B, M, N]. Dtypes: float32 goes the fast way.
         """
         B, M, K = X.shape
-        passed = np.zeros(B, dtype=bool)
+        passed: NDArray[np.bool_] = np.zeros(B, dtype=bool)
         if X.dtype == W.dtype == Y.dtype == np.float32 and Y.size and K and _wide_enough(arithmetic, K):
             growth = arithmetic.growth_minus_one_upper(K) - SLACK
             stored = arithmetic.bound_upper(0.0, 1.0, 0.0, terms=K, elements=0.0, largest_operand=0.0) - SLACK
             limits = np.array([growth, stored, arithmetic.absolute_upper(K, 0.0) * (1 - SLACK)])
-            batched_pass(X, W, Y, signs_of(M, seed, 1)[0], BLOCK, limits, passed)
+            drawn = np.empty((draws, B), dtype=bool)
+            for signs, fine in zip(signs_of(M, seed, draws), drawn, strict=True):
+                batched_pass(X, W, Y, signs, BLOCK, limits, fine)
+            passed = np.asarray(drawn.all(axis=0))
         left = np.flatnonzero(~passed)
-        return {int(b): self.check(Operands.of(X[b], W[b], None, Y[b]), arithmetic, seed=seed) for b in left}
+        return {
+            int(b): self.check(Operands.of(X[b], W[b], None, Y[b]), arithmetic, seed=seed, draws=draws) for b in left
+        }
 
     def _with_elements(
         self, call: Operands, arithmetic: LinearArithmetic, check: LinearCheck, cells: Indices, loudest: float

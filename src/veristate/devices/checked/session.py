@@ -107,7 +107,7 @@ class Session:
             return replace(finding, verdict=Verdict.INAPPLICABLE, reason="no outputs: nothing to check")
         seed = secrets.token_bytes(16)
         X, W, Y = (np.ascontiguousarray(array_of(a)) for a in (found.X, found.W, found.Y))
-        checks = self._guard.check_batch(X, W, Y, arithmetic, seed=seed)
+        checks = self._guard.check_batch(X, W, Y, arithmetic, seed=seed, draws=self._checks.draws)
         if any(check.verdict() is not Verdict.PASS for check in checks.values()) and self._switched(
             found.Y.device.type
         ):
@@ -128,7 +128,9 @@ class Session:
         index = found.index if found.index.dim() == 1 else found.index[:, some]
         rows, places, sums = (array_of(a) for a in (found.rows[:, some], index, found.sums[:, some]))
         self._checks.scattered += 1
-        check = check_scatter_sum(rows, places, initial, sums, arithmetic, seed=seed, memory=self._memory)
+        check = check_scatter_sum(
+            rows, places, initial, sums, arithmetic, seed=seed, draws=self._checks.draws, memory=self._memory
+        )
         if check.sure:
             return replace(finding, worst=check.worst, seed=seed.hex())
         wrong = np.argwhere(check.flag) + np.array([0, some.start])
