@@ -12,7 +12,16 @@ from device_cases import one_herg_member, tiny_candidates, tiny_spec
 from rdkit import Chem
 
 from veristate.core import InputError, Verdict
-from veristate.devices import CallFinding, Findings, Predictor, ProductSettings, load_predictor, summarise, watch
+from veristate.devices import (
+    CallFinding,
+    Findings,
+    Granularity,
+    Predictor,
+    ProductSettings,
+    load_predictor,
+    summarise,
+    watch,
+)
 from veristate.devices.checking import Capture, Checker, float32_product
 from veristate.devices.trusted.server import capture_of
 from veristate.devices.watch import linear_layers
@@ -38,7 +47,7 @@ def _copied(capture: Capture) -> Capture:
 def checker_of(predictor: Predictor, *, block: int | None = 32, **switches: Any) -> Checker:
     """A checker with that predictor's weights, for calls under this process's settings with some changed."""
     settings = replace(ProductSettings.read("cpu"), **switches)
-    return Checker(predictor, settings=settings, block=block)
+    return Checker(predictor, settings=settings, granularity=Granularity(block=block, draws=1))
 
 
 def changed(predictor: Predictor, layer: str, change: Change, *, block: int | None = 32) -> CallFinding:
@@ -132,7 +141,7 @@ def test_an_error_below_its_bound_is_a_suspicion() -> None:
     finding = checker_of(predictor).check(capture, SEED)
     assert (finding.verdict, finding.rows, finding.units, finding.columns) == (Verdict.PASS, (), (), 0)
     assert (finding.suspects, finding.evidence) == ((row // 3,), (row,))
-    findings = Findings(calls=(finding,), checked_on="here", block=32)
+    findings = Findings(calls=(finding,), checked_on="here", granularity=Granularity())
     assert findings.verdict() is Verdict.PASS
     assert not findings.flagged_units(5, 64).any()
     assert np.argwhere(findings.marked_units(5, 64)).tolist() == [[4, row // 3]]

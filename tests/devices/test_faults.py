@@ -9,7 +9,7 @@ import torch
 from device_cases import one_herg_member
 
 from veristate.core import InputError, Verdict
-from veristate.devices import Event, FaultModel, Predictor, ProductSettings, fault_named, watch
+from veristate.devices import Event, FaultModel, Granularity, Predictor, ProductSettings, fault_named, watch
 from veristate.devices.checking import Checker
 from veristate.devices.faults import BitFlips, Fault, Rectangle, SequenceFault, Site, injecting
 from veristate.devices.trusted.server import capture_of
@@ -280,8 +280,8 @@ def test_the_fault_acts_before_the_watch() -> None:
 
 @pytest.mark.parametrize("dtype", ["fp32", "bf16"])
 def test_magnitudes_straddle_the_bound(dtype: str) -> None:
-    """On a real member's layers, in bfloat16, Case 2 stores events that the checks flag and events that they can't see;
-    in float32 the same sizes stand out.
+    """On a real member's layers, in bfloat16, Case 2 stores events that the checks flag and events that their sums
+    can't see, until a fault is proven: from then on every element is looked at. In float32 the same sizes stand out.
     """
     drugs = (
         "CC(=O)Oc1ccccc1C(=O)O",
@@ -290,22 +290,29 @@ def test_magnitudes_straddle_the_bound(dtype: str) -> None:
         "CC(C)Cc1ccc(C(C)C(=O)O)cc1",
     )
     predictor = one_herg_member(drugs * 6, dtype=dtype, batch=64)
-    checker = Checker(predictor, settings=ProductSettings.read("cpu"), block=32)
-    flagged, unseen = 0, 0
+    alerted = checker_of(predictor)
+    flagged, unseen, unseen_by_alerted = 0, 0, 0
     for seed in range(10):
-        model = fault_named("case2", seed)
-        events, verdicts = checked(predictor, checker, model)
-        for event in events:
-            hit = verdicts[event.site.number] is Verdict.FLAG
-            flagged += hit
-            unseen += not hit and event.stored > 0
-        clean = set(range(len(verdicts))) - {e.site.number for e in events if e.stored}
-        assert {verdicts[n] for n in clean} <= {Verdict.PASS}
+        for checker in (checker_of(predictor), alerted):
+            events, verdicts = checked(predictor, checker, fault_named("case2", seed))
+            missed = [e for e in events if verdicts[e.site.number] is not Verdict.FLAG and e.stored]
+            clean = set(range(len(verdicts))) - {e.site.number for e in events if e.stored}
+            assert {verdicts[n] for n in clean} <= {Verdict.PASS}
+            if checker is alerted:
+                unseen_by_alerted += len(missed)
+            else:
+                flagged += sum(verdicts[e.site.number] is Verdict.FLAG for e in events)
+                unseen += len(missed)
     assert flagged >= 5
     if dtype == "bf16":
-        assert unseen >= 1
+        assert unseen > unseen_by_alerted
     else:
         assert flagged >= 0.9 * (flagged + unseen)
+
+
+def checker_of(predictor: Predictor) -> Checker:
+    """A checker that has proven nothing yet."""
+    return Checker(predictor, settings=ProductSettings.read("cpu"), granularity=Granularity(draws=1))
 
 
 def checked(predictor: Predictor, checker: Checker, model: FaultModel) -> tuple[list[Event], list[Verdict]]:

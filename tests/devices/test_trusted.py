@@ -15,6 +15,7 @@ from device_cases import herg_candidates, herg_spec, tiny_candidates, tiny_spec
 from veristate.core import EnvironmentUnusableError, InputError, Verdict, digest
 from veristate.devices import (
     FaultModel,
+    Granularity,
     LinearCall,
     Predictor,
     TrustedExecutor,
@@ -194,6 +195,32 @@ def test_evidence_repeats_the_check(trusted: TrustedExecutor, tiny: Predictor) -
         bounds = 2.0**-23 * (X.shape[1] + 3) * (np.abs(X) @ np.abs(W).T + np.abs(b))
         in_row = np.abs(errors.sum(axis=1)) > bounds.sum(axis=1)
         assert (in_row | (np.abs(errors) > bounds).any(axis=1)).all()
+
+
+def test_the_draws_asked_for_are_drawn(tiny: Predictor) -> None:
+    """An error [[+e, -e], [-e, +e]] within a block escapes one sign draw about every other time, and 16 never here."""
+    layer = tiny.models[0].second
+    X = torch.from_numpy(np.random.default_rng(2).normal(size=(72, layer.weight.shape[1])).astype(np.float32))
+    Y = layer(X).detach()
+    Y[[3, 21], [1, 2]] += 8
+    Y[[3, 21], [2, 1]] -= 8
+    seen = {}
+    for draws in (1, 16):
+        seen[draws] = 0
+        with TrustedExecutor(tiny_spec(), tiny_candidates(), granularity=Granularity(draws=draws)) as executor:
+            for number in range(24):  # a pass each: after a proven fault every element is looked at
+                with executor.checking(entropy=f"{number:04x}") as stream:
+                    stream.put(0, 0, LinearCall(layer="second", ordinal=0, X=X, Y=Y))
+                seen[draws] += stream.result.findings.verdict() is Verdict.FLAG
+    assert seen[16] == 24
+    assert 2 <= seen[1] <= 22
+
+
+@pytest.mark.parametrize("wrong", [{"block": 0}, {"draws": 0}, {"draws": 17}])
+def test_a_granularity_that_checks_nothing_is_refused(wrong: dict[str, int]) -> None:
+    """No rows in a block and no draws are an InputError, and so are more draws than there are."""
+    with pytest.raises(InputError):
+        Granularity(**wrong)
 
 
 def test_the_suspect_is_held_back(trusted: TrustedExecutor) -> None:

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from veristate.core import Certificate, Decision, Rule
+from veristate.devices import Granularity
 from veristate.interfaces.report import render_report
 from veristate.interfaces.report.markup import el, number, printable
 from veristate.interfaces.report.svg import Scale, span, ticks
@@ -149,7 +150,7 @@ def made(n=2845, members=5, *, wrong=580, flagged=True, rules=None, seed=3, cert
         coverage=0.99963,
         unwatched=(("relu", 90), ("index_add_", 45), ("sigmoid", 5)),
         checked_on="trusted executor on cpu, process 4711",
-        block=32,
+        granularity=Granularity(),
         checks={"calls": calls, "passed": calls - hits, "flagged": hits, "inapplicable": 0},
         layer_flags=layer_flags,
         flagged_units=units,

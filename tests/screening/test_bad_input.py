@@ -47,6 +47,8 @@ def test_a_table_that_can_not_be_used_says_where(tmp_path, text, message):
         ({"temperature": 0.0}, "--calibration-temperature"),
         ({"temperature": float("nan")}, "--calibration-temperature"),
         ({"budget": -1}, "--budget"),
+        ({"draws": 0}, "--draws"),
+        ({"draws": 17}, "--draws"),
         ({"epsilon": -0.1}, "--epsilon"),
         ({"seed": 4}, "--seed belongs to --inject"),
         ({"predictor": ("nowhere.pt",)}, "--predictor nowhere.pt"),

@@ -5,6 +5,7 @@ from veristate.devices.coverage import Coverage, measure_coverage
 from veristate.devices.declared import declared_arithmetic
 from veristate.devices.faults import Event, FaultModel, fault_named, write_residuals
 from veristate.devices.findings import CallFinding, Findings, summarise
+from veristate.devices.granularity import Granularity
 from veristate.devices.predictors import Candidates, Predictor, PredictorSpec, load_predictor, unreadable_inputs
 from veristate.devices.probe import (
     FaultPattern,
@@ -43,6 +44,7 @@ __all__ = [
     "FaultPattern",
     "Finding",
     "Findings",
+    "Granularity",
     "Group",
     "LinearCall",
     "PastRuns",

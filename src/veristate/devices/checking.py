@@ -10,12 +10,14 @@ from numpy.typing import NDArray
 from veristate.core import Verdict, decimal_string
 from veristate.devices.declared import declared_arithmetic
 from veristate.devices.findings import CallFinding
+from veristate.devices.granularity import Granularity
 from veristate.devices.predictors import Predictor
 from veristate.devices.settings import full_float32_products
 from veristate.devices.switches import ProductSettings
 from veristate.devices.watch import linear_layers
 from veristate.numerics import (
     Bias,
+    Elements,
     Guard,
     LinearArithmetic,
     LinearCheck,
@@ -23,6 +25,7 @@ from veristate.numerics import (
     Weights,
     round_to_bf16,
     unexplained_columns,
+    wrong_elements,
 )
 
 ArrayDtype = Literal["float32", "bfloat16", "float64"]
@@ -46,14 +49,17 @@ class Capture:
 class Checker:
     """Checks captures of one predictor's calls. Weights come from the checker's own copy, never from the capture."""
 
-    def __init__(self, predictor: Predictor, *, settings: ProductSettings, block: int | None) -> None:
+    def __init__(self, predictor: Predictor, *, settings: ProductSettings, granularity: Granularity) -> None:
         """`settings` are those of the process that made the calls."""
         self._predictor = predictor
         self._settings = settings
-        self._block = block
+        self._block, self._draws = granularity.block, granularity.draws
         self._weights: dict[tuple[int, str, ArrayDtype], Weights] = {}
+        # A device proven wrong once is not trusted with what sums can't see: from then on every element is looked at.
+        self._proven = False
         # Torch's product is the faster one, and in float32 only where no switch of this process narrows it.
-        self._guard = Guard(product=float32_product) if full_float32_products() else Guard()
+        self._full_float32 = full_float32_products()
+        self._guard = Guard(product=float32_product) if self._full_float32 else Guard()
 
     def check(self, capture: Capture, seed: bytes) -> CallFinding:
         """The finding of one call; `seed` must have been drawn after the capture existed."""
@@ -64,11 +70,18 @@ class Checker:
             return replace(self._finding(capture, weights, Verdict.INAPPLICABLE, seed), reason=arithmetic)
         X = round_to_bf16(capture.X) if capture.storage == "bfloat16" else capture.X
         call = Operands.of(X, weights, None, capture.Y)
-        check = self._guard.check(call, arithmetic, block=self._block, seed=seed)
+        check = self._guard.check(call, arithmetic, block=self._block, seed=seed, draws=self._draws)
+        if self._proven or check.verdict() is Verdict.FLAG:
+            self._proven = True
+            check = replace(check, elements=_with_all_wrong(check.elements, self._wrong(call, arithmetic)))
         verdict = check.verdict()
         if verdict is Verdict.PASS and not len(check.elements.rows):
             return self._finding(capture, weights, verdict, seed, check)
         return self._attributed(capture, call, arithmetic, check, seed)
+
+    def _wrong(self, call: Operands, arithmetic: LinearArithmetic) -> Elements:
+        narrow = self._full_float32 and call.X.dtype == call.weights.W.dtype == np.float32
+        return wrong_elements(call, arithmetic, float32_product) if narrow else wrong_elements(call, arithmetic)
 
     def _attributed(
         self, capture: Capture, call: Operands, arithmetic: LinearArithmetic, check: LinearCheck, seed: bytes
@@ -180,6 +193,16 @@ def located_rows(check: LinearCheck) -> NDArray[np.bool_]:
     rows = check.rows.flag.copy()
     rows[check.elements.rows[check.elements.proven]] = True
     return rows
+
+
+def _with_all_wrong(found: Elements, wrong: Elements) -> Elements:
+    """The elements proven wrong, and those that a screen found and nobody proves."""
+    open_ones = ~found.proven
+    joined = {
+        name: np.concatenate([getattr(found, name)[open_ones], getattr(wrong, name)])
+        for name in ("rows", "columns", "residual", "bound", "proven")
+    }
+    return Elements(**joined, examined=wrong.examined, loudest=found.loudest)
 
 
 def float32_product(A: NDArray[np.float32], W: NDArray[np.float32]) -> NDArray[np.float32]:

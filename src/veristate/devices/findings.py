@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from veristate.core import Verdict
+from veristate.devices.granularity import Granularity
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,7 +59,7 @@ class Findings:
 
     calls: tuple[CallFinding, ...]
     checked_on: str
-    block: int | None
+    granularity: Granularity
 
     def verdict(self) -> Verdict:
         """FLAG when a call is flagged, PASS when every call passed, INAPPLICABLE otherwise or when nothing ran."""

@@ -68,7 +68,7 @@ def run_screening(
         with open_home(options.store, clock) as home, ExitStack() as stack:
             keep_unsafe(home, prepared.spec)
             with phases("load both executors"):
-                executors = stack.enter_context(start_executors(prepared, options.trusted_device, options.block))
+                executors = stack.enter_context(start_executors(prepared, options.trusted_device, options.granularity))
             run = _Run(options, prepared, executors, home, phases)
             run.open(fault)
             with run.episode(new_salt) as episode:

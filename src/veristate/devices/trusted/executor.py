@@ -12,6 +12,7 @@ import torch
 from numpy.typing import NDArray
 
 from veristate.core import EnvironmentUnusableError, InputError, Verdict, VeristateError
+from veristate.devices.granularity import Granularity
 from veristate.devices.predictors import Candidates, PredictorSpec
 from veristate.devices.switches import ProductSettings
 from veristate.devices.trusted.process import TrustedProcess
@@ -30,10 +31,15 @@ class TrustedExecutor:
     """
 
     def __init__(
-        self, spec: PredictorSpec, candidates: Candidates, *, block: int | None = 32, suspect_device: str = ""
+        self,
+        spec: PredictorSpec,
+        candidates: Candidates,
+        *,
+        granularity: Granularity | None = None,
+        suspect_device: str = "",
     ) -> None:
         self._spec = spec
-        self._block = block
+        self._granularity = granularity or Granularity()
         self._suspect_device = suspect_device or spec.device
         self._self_checked = torch.device(spec.device) == torch.device(suspect_device) if suspect_device else False
         self._candidates = candidates
@@ -121,8 +127,8 @@ class TrustedExecutor:
         if len(entropy) % 2 or not set(entropy) <= set(string.hexdigits):
             raise InputError(f"the entropy of the signs must be hexadecimal, two digits a byte: {entropy!r}")
         settings = asdict(ProductSettings.read(self._suspect_device))
-        self._ask({"op": "begin", "block": self._block, "entropy": entropy, "settings": settings})
-        stream = CaptureStream(self._process, checked_on=self.checked_on, block=self._block)
+        self._ask({"op": "begin", "entropy": entropy, "settings": settings, **self._looking()})
+        stream = CaptureStream(self._process, checked_on=self.checked_on, granularity=self._granularity)
         yield stream
         stream.finish()
 
@@ -143,7 +149,10 @@ class TrustedExecutor:
         return scores
 
     def _sample(self, groups: list[Group]) -> dict[str, Any]:
-        return self._ask({"op": "qualify", "groups": groups, "block": self._block})[0]
+        return self._ask({"op": "qualify", "groups": groups, **self._looking()})[0]
+
+    def _looking(self) -> dict[str, Any]:
+        return {"granularity": asdict(self._granularity)}
 
     def _load(self) -> dict[str, Any]:
         """The answer to the load request, waited for when it is first needed: loading overlaps with our own."""

@@ -15,6 +15,7 @@ import numpy as np
 
 from veristate.core import VeristateError, digest
 from veristate.devices.checking import Capture, Checker
+from veristate.devices.granularity import Granularity
 from veristate.devices.predictors import Candidates, Predictor, PredictorSpec, load_predictor
 from veristate.devices.settings import prepare_process, read_settings
 from veristate.devices.switches import ProductSettings, flushes_subnormals
@@ -76,7 +77,7 @@ class Server:
 
     def _qualify(self, header: dict[str, Any]) -> None:
         """One digest of the sample's bits, and whether this process's own calls on it pass their checks."""
-        checker = self._new_checker(header["block"], ProductSettings.read(self._spec.device))
+        checker = self._new_checker(header["granularity"], ProductSettings.read(self._spec.device))
         verdicts: list[str] = []
         member, batch = 0, 0
 
@@ -91,7 +92,7 @@ class Server:
         self._channel.send({"bits": bits.hexdigest(), "verdicts": verdicts})
 
     def _begin(self, header: dict[str, Any]) -> None:
-        self._checker = self._new_checker(header["block"], ProductSettings(**header["settings"]))
+        self._checker = self._new_checker(header["granularity"], ProductSettings(**header["settings"]))
         self._failure = None
         self._entropy = bytes.fromhex(header["entropy"]) if header["entropy"] else secrets.token_bytes(32)
         self._findings, self._evidence = [], []
@@ -134,10 +135,10 @@ class Server:
             scores = self._predictor.run(member, batch)
             self._channel.send({"member": member, "batch": batch}, array_bytes(scores))
 
-    def _new_checker(self, block: int | None, settings: ProductSettings) -> Checker:
+    def _new_checker(self, granularity: dict[str, Any], settings: ProductSettings) -> Checker:
         """A checker of calls made under these settings. Where this process flushes it reads subnormals as zero too."""
         settings = replace(settings, flush=settings.flush or flushes_subnormals())
-        return Checker(self._predictor, settings=settings, block=block)
+        return Checker(self._predictor, settings=settings, granularity=Granularity(**granularity))
 
 
 def capture_of(call: LinearCall, member: int, batch: int) -> Capture:

@@ -7,6 +7,7 @@ import numpy as np
 import torch
 
 from veristate.devices.findings import CallFinding, Findings
+from veristate.devices.granularity import Granularity
 from veristate.devices.trusted.process import TrustedProcess
 from veristate.devices.watch import LinearCall
 
@@ -36,10 +37,10 @@ class CheckedPass:
 class CaptureStream:
     """Where a running pass puts its captures."""
 
-    def __init__(self, process: TrustedProcess, *, checked_on: str, block: int | None) -> None:
+    def __init__(self, process: TrustedProcess, *, checked_on: str, granularity: Granularity) -> None:
         self._process = process
         self._checked_on = checked_on
-        self._block = block
+        self._granularity = granularity
         self.result: CheckedPass | None = None
 
     def put(self, member: int, batch: int, call: LinearCall) -> None:
@@ -75,7 +76,7 @@ class CaptureStream:
         findings = Findings(
             calls=tuple(CallFinding.from_json(f) for f in header["findings"]),
             checked_on=self._checked_on,
-            block=self._block,
+            granularity=self._granularity,
         )
         self.result = CheckedPass(findings=findings, evidence=tuple(evidence), entropy=header["entropy"])
 

@@ -24,6 +24,7 @@ def command(
     device: given.Device = "cpu",
     trusted_device: given.TrustedDevice = "cpu",
     block: given.Block = 32,
+    draws: given.Draws = 2,
     fault: Annotated[
         list[str] | None, typer.Option(help="Simulated faults. Default: case1 and case2.", rich_help_panel=FAULT)
     ] = None,
@@ -50,6 +51,7 @@ def command(
         device=device,
         trusted_device=trusted_device,
         block=block or None,
+        draws=draws,
         store=store,
     )
     faults = tuple(fault or ("case1", "case2"))

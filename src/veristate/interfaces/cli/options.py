@@ -36,6 +36,12 @@ Batch = Annotated[int, typer.Option(help="Candidates per batch.", rich_help_pane
 Device = Annotated[str, typer.Option(help="The device that is not trusted.", rich_help_panel=RUN)]
 TrustedDevice = Annotated[str, typer.Option(help="The device of the trusted executor.", rich_help_panel=TRUST)]
 Block = Annotated[int, typer.Option(help="Rows of a column in one checksum; 0: all of them.", rich_help_panel=TRUST)]
+Draws = Annotated[
+    int,
+    typer.Option(
+        help="Random sign vectors a check, 1 to 16: s miss a cancelling error with 2^-s.", rich_help_panel=TRUST
+    ),
+]
 StoreFolder = Annotated[Path, typer.Option(help="Folder of blobs, journal and commitments.", rich_help_panel=OUTPUT)]
 Json = Annotated[
     bool, typer.Option("--json", help="One JSON object on stdout instead of text.", rich_help_panel=OUTPUT)

@@ -47,6 +47,7 @@ def command(
         int | None, typer.Option(help="Most units to recompute; past it nothing commits.", rich_help_panel=TRUST)
     ] = None,
     block: given.Block = 32,
+    draws: given.Draws = 2,
     recovery: Annotated[
         Recovery,
         typer.Option(
@@ -111,6 +112,7 @@ def command(
         epsilon=epsilon,
         budget=budget,
         block=block or None,
+        draws=draws,
         recovery=recovery,
         agent=agent,
         request_id=request_id,

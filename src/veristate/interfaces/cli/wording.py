@@ -54,6 +54,7 @@ def _checking(result: ScreeningResult) -> list[str]:
     lines = [
         f"Checked {checks['calls']:,} linear calls ({result.coverage:.1%} of the multiply-adds, {result.dtype}): "
         f"{checks['flagged']:,} flagged, {checks['inapplicable']:,} not applicable."
+        f" An error that cancels within one checksum goes unseen with probability 2^-{result.granularity.draws}."
     ]
     if result.injected:
         lines.append(f"The simulated fault changed what {result.injected_calls:,} of them gave.")

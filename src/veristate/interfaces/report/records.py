@@ -135,7 +135,8 @@ def _options(result: ScreeningResult) -> Iterator[str]:
         elif rule.threshold is not None:
             yield from ("--threshold", rule.threshold)
     yield from ("--dtype", result.dtype, "--device", result.device, "--trusted-device", result.trusted_device)
-    yield from ("--policy", result.policy, "--block", str(result.block or 0))
+    yield from ("--policy", result.policy, "--block", str(result.granularity.block or 0))
+    yield from ("--draws", str(result.granularity.draws))
     if result.epsilon is not None:
         yield from ("--epsilon", repr(result.epsilon))
     yield from ("--agent", result.agent, "--recovery", result.story.recovery)

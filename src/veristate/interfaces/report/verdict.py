@@ -105,11 +105,16 @@ def _figures(result: ScreeningResult) -> Iterator[tuple[str, str, str]]:
     yield "Device", result.device, "what the scores came from"
     yield "Trusted device", result.trusted_device, f"checks: {clip(result.checked_on, 100)}"
     flagged, inapplicable = checks.get("flagged", 0), checks.get("inapplicable", 0)
-    blocks = f", blocks of {result.block}" if result.block else ""
     yield (
         "Calls checked",
         count(checks.get("calls", 0)),
-        f"{count(flagged)} flagged, {count(inapplicable)} inapplicable{blocks}",
+        f"{count(flagged)} flagged, {count(inapplicable)} inapplicable",
+    )
+    looked = result.granularity
+    yield (
+        "Sums under random signs",
+        f"blocks of {count(looked.block)}" if looked.block else "whole columns",
+        f"errors that cancel in one go unseen with probability 2^-{looked.draws}; recomputation does not rest on it",
     )
     yield "Watched", percent(result.coverage), "of the multiply-adds"
     yield "Units flagged", count(result.flagged_units), share(result.flagged_units, whole)

@@ -6,6 +6,8 @@ from math import inf
 from pathlib import Path
 
 from veristate.core import Dtype, InputError, PolicyName, Recovery, Rule, decimal_string
+from veristate.devices import Granularity
+from veristate.numerics import MOST_DRAWS
 from veristate.screening.cases import herg
 
 
@@ -16,7 +18,8 @@ class ScreeningOptions:
     `table` is None for the built-in case. `predictor` is ("herg",), ("module:factory",), or checkpoint paths.
     `top` None means 20 % of the candidates, rounded down; `threshold` None means 0.5; `nearest` adds a rule.
     `recovery` says when the agent may read: "hold" after certification, "restore" and "replace" at once, and how it is
-    corrected then. `block` rows of a column are summed at once in a check; `budget` is in units.
+    corrected then. `block` rows of a column are summed at once in a check, under `draws` vectors of signs; `budget` is
+    in units.
     """
 
     table: Path | None = None
@@ -43,6 +46,7 @@ class ScreeningOptions:
     inject: str | None = None
     seed: int = 0
     block: int | None = 32
+    draws: int = 2
     compare: bool = False
     strict: bool = False
     store: Path = Path(".veristate")
@@ -55,12 +59,18 @@ class ScreeningOptions:
             (self.epsilon is None or self.policy == "r1m", "--epsilon belongs to --policy r1m"),
             (all(map(_is_sha256, self.digests)), "--sha256 takes 64 hexadecimal digits, as sha256sum prints them"),
             (self.budget is None or self.budget >= 0, f"--budget {self.budget}: must be 0 or more units"),
-            (self.block is None or self.block >= 1, f"--block {self.block}: at least 1, or 0 for whole rows"),
+            (self.block is None or self.block >= 1, f"--block {self.block}: at least 1, or 0 for whole columns"),
+            (1 <= self.draws <= MOST_DRAWS, f"--draws {self.draws}: use 1 to {MOST_DRAWS}"),
             (self.inject is not None or self.seed == 0, "--seed belongs to --inject: nothing else is random"),
         )
         for holds, message in checks:
             if not holds:
                 raise InputError(message)
+
+    @property
+    def granularity(self) -> Granularity:
+        """How finely the checks look."""
+        return Granularity(block=self.block, draws=self.draws)
 
     def rules(self, candidates: int) -> tuple[Rule, ...]:
         """The decision rules for that many candidates. Raises: InputError naming the option that does not fit."""

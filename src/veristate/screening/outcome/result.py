@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from veristate.core import Certificate, Decision, Rule
+from veristate.devices import Granularity
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,7 +116,7 @@ class ScreeningResult:
     coverage: float
     unwatched: tuple[tuple[str, int], ...]
     checked_on: str
-    block: int | None
+    granularity: Granularity
     checks: Mapping[str, int]
     layer_flags: tuple[LayerFlags, ...]
     flagged_units: int
@@ -160,7 +161,7 @@ class ScreeningResult:
             "injected_calls": self.injected_calls,
             "policy": self.policy,
             "coverage": {"watched_share": self.coverage, "unwatched": dict(self.unwatched)},
-            "checks": dict(self.checks),
+            "checks": dict(self.checks) | {"block": self.granularity.block, "draws": self.granularity.draws},
             "flags": self.checks["flagged"],
             "flagged_units": self.flagged_units,
             "marked_units": self.marked_units,

@@ -47,7 +47,7 @@ def tell(facts: Facts, ledger: Ledger, seconds: Mapping[str, float], peak_mb: fl
         coverage=facts.coverage.share,
         unwatched=facts.coverage.unwatched,
         checked_on=findings.checked_on,
-        block=findings.block,
+        granularity=findings.granularity,
         checks=summarise(findings.calls),
         layer_flags=layer_flags(findings.calls),
         flagged_units=int(findings.flagged_units(*facts.suspect.scores.shape).sum()),

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from veristate.devices import Predictor, TrustedExecutor, load_predictor, prepare_process
+from veristate.devices import Granularity, Predictor, TrustedExecutor, load_predictor, prepare_process
 from veristate.screening.inputs.prepare import Prepared
 
 
@@ -17,11 +17,11 @@ class Executors:
 
 
 @contextmanager
-def start_executors(prepared: Prepared, trusted_device: str, block: int | None) -> Iterator[Executors]:
+def start_executors(prepared: Prepared, trusted_device: str, granularity: Granularity) -> Iterator[Executors]:
     """Both executors; the trusted process loads while this one does. Raises: as loading does."""
     spec = prepared.trusted_spec(trusted_device)
     device = prepared.spec.device
-    with TrustedExecutor(spec, prepared.candidates, block=block, suspect_device=device) as trusted:
+    with TrustedExecutor(spec, prepared.candidates, granularity=granularity, suspect_device=device) as trusted:
         prepare_process(prepared.spec.device, prepared.spec.threads)
         suspect = load_predictor(prepared.spec, prepared.candidates)
         trusted.wait_until_loaded()

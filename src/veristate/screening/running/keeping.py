@@ -51,7 +51,8 @@ def keep_findings(home: Home, request_id: str, checked: CheckedPass) -> str:
     content = {
         "format": "veristate.findings/1",
         "checked_on": checked.findings.checked_on,
-        "block": checked.findings.block,
+        "block": checked.findings.granularity.block,
+        "draws": checked.findings.granularity.draws,
         "entropy": checked.entropy,
         "calls": [call.to_json() for call in checked.findings.calls],
         "evidence": evidence,

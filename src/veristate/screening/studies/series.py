@@ -70,7 +70,7 @@ class Series:
 def open_series(options: ScreeningOptions, note: Callable[[str], None] = lambda _text: None) -> Iterator[Series]:
     """A series of that case. The trusted executor is qualified before, and again when the series ends."""
     prepared = prepare(options)
-    with start_executors(prepared, options.trusted_device, options.block) as executors:
+    with start_executors(prepared, options.trusted_device, options.granularity) as executors:
         executors.trusted.qualify()
         note("trusted executor qualified; recomputing the reference once")
         shape = (len(executors.suspect.models), len(prepared.candidates.ids))
