@@ -1,10 +1,12 @@
 # veristate: `make run` and `make test` set up everything they need in .venv, from a clean clone.
 #   TORCH        which torch to install (any requirement pip understands)
 #   TORCH_INDEX  a package index for torch alone, for instance PyTorch's index of CPU builds
+#   JOBS         how many test files run at once
 PYTHON ?= python3
 TORCH ?= torch==2.13.0
 TORCH_INDEX ?=
 VENV ?= .venv
+JOBS ?= 2
 BIN := $(VENV)/bin
 # One thread per process: the contract names it, and the two processes of a run share the cores.
 export OMP_NUM_THREADS ?= 1
@@ -24,7 +26,7 @@ run: $(VENV)/.ready
 	$(BIN)/veristate screen --inject case2 --seed 7 --recovery restore --compare --store runs/store --out runs/out --report runs/report.html
 
 test: lint
-	$(BIN)/pytest -m 'not soak'
+	$(BIN)/pytest -m 'not soak' --numprocesses $(JOBS) --dist loadfile
 
 lint: $(VENV)/.ready
 	$(BIN)/ruff check .
