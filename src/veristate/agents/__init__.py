@@ -1,6 +1,7 @@
 """The execution state of an agent (visible history, namespace, files), kept and gone back to; and the agents.
 
-An agent proposes. What becomes of a proposal is decided by others, from records that no agent can write.
+An agent proposes. What becomes of a proposal is decided by others, from records that no agent can write. Chat models
+(`models`) and the protocol in which one checks a claim (`claims`) are packages of their own, imported by their names.
 """
 
 from veristate.agents.agent import Agent, Proposal, Task

