@@ -1,0 +1,96 @@
+"""What a run claims, committed before intermediate state is gone, logged, witnessed, and open to challenge.
+
+It installs, runs and verifies with the base install: no numpy, no torch, nothing unpickled.
+"""
+
+from veristate.attest.commitments import (
+    EXACT,
+    AuditFinding,
+    Commitment,
+    Committed,
+    KeyEvent,
+    KeyHistory,
+    LogAudit,
+    Manifest,
+    Policy,
+    Recorder,
+    Standing,
+    stage,
+    to_artifact,
+)
+from veristate.attest.delivery import Delivery, Item, Outbox, State
+from veristate.attest.export import Export, ExportedStep, ExportFinding, export_run, read_export
+from veristate.attest.home import Delivered, Home, read_trust
+from veristate.attest.log import LogFinding, LogProof, LogReader, LogReport, TileLog, check_log, fetch_from
+from veristate.attest.retention import Availability, Fetched, RequestEvidence, fetch_artifact, read_evidence
+from veristate.attest.signing import (
+    UNWITNESSED,
+    Checkpoint,
+    Envelope,
+    Head,
+    NoteKey,
+    NoteKind,
+    PublicKey,
+    Quorum,
+    SigningKey,
+    Trust,
+    unix_seconds,
+)
+from veristate.attest.witness import Fork, Witness, Witnessing, http_ask, serve, witness_head
+
+__all__ = [
+    "EXACT",
+    "UNWITNESSED",
+    "AuditFinding",
+    "Availability",
+    "Checkpoint",
+    "Commitment",
+    "Committed",
+    "Delivered",
+    "Delivery",
+    "Envelope",
+    "Export",
+    "ExportFinding",
+    "ExportedStep",
+    "Fetched",
+    "Fork",
+    "Head",
+    "Home",
+    "Item",
+    "KeyEvent",
+    "KeyHistory",
+    "LogAudit",
+    "LogFinding",
+    "LogProof",
+    "LogReader",
+    "LogReport",
+    "Manifest",
+    "NoteKey",
+    "NoteKind",
+    "Outbox",
+    "Policy",
+    "PublicKey",
+    "Quorum",
+    "Recorder",
+    "RequestEvidence",
+    "SigningKey",
+    "Standing",
+    "State",
+    "TileLog",
+    "Trust",
+    "Witness",
+    "Witnessing",
+    "check_log",
+    "export_run",
+    "fetch_artifact",
+    "fetch_from",
+    "http_ask",
+    "read_evidence",
+    "read_export",
+    "read_trust",
+    "serve",
+    "stage",
+    "to_artifact",
+    "unix_seconds",
+    "witness_head",
+]

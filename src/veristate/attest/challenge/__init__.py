@@ -1,0 +1,41 @@
+"""Challenges: a committed step is run again, and judged by how far honest reruns lie from each other.
+
+A false accusation has a stated probability, at any stop; what is near enough to honest outputs is not found, and every
+judgement says how near that is.
+"""
+
+from veristate.attest.challenge.challenge import Finding, Judgement, Rerun, challenge
+from veristate.attest.challenge.metrics import Embed, Metric, metric_named
+from veristate.attest.challenge.plan import Calibration, Plan, calibrate, design, detectable_offset
+from veristate.attest.challenge.rules import matched, median_distance, spread_ratio
+from veristate.attest.challenge.scores import Distances, Evidence, Spread, path_of
+from veristate.attest.challenge.seeds import challenge_seed, chosen, rerun_number, rerun_seeds, tie_of
+from veristate.attest.challenge.wealth import Wealth
+
+__all__ = [
+    "Calibration",
+    "Distances",
+    "Embed",
+    "Evidence",
+    "Finding",
+    "Judgement",
+    "Metric",
+    "Plan",
+    "Rerun",
+    "Spread",
+    "Wealth",
+    "calibrate",
+    "challenge",
+    "challenge_seed",
+    "chosen",
+    "design",
+    "detectable_offset",
+    "matched",
+    "median_distance",
+    "metric_named",
+    "path_of",
+    "rerun_number",
+    "rerun_seeds",
+    "spread_ratio",
+    "tie_of",
+]

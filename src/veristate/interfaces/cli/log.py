@@ -1,0 +1,242 @@
+"""`veristate log`: what was committed to, how far each commitment has come, and proofs that it is in the log."""
+
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from veristate.attest import (
+    AuditFinding,
+    Commitment,
+    Envelope,
+    Home,
+    Item,
+    LogAudit,
+    LogProof,
+    NoteKey,
+    Recorder,
+    State,
+    Trust,
+    check_log,
+    read_trust,
+    unix_seconds,
+)
+from veristate.core import InputError, TamperError
+from veristate.interfaces.cli import options as given
+
+# A shorter text is a place; a log of 10^8 entries can still be asked about each.
+_PREFIX = 9
+
+app = typer.Typer(help="Commitments, their transparency log, and proofs.", no_args_is_help=True)
+
+Policy = Annotated[Path, typer.Option(help="Whom to believe: logs, witnesses, quorum (C2SP tlog-policy).")]
+
+
+@app.command()
+def show(
+    store: given.StoreFolder = Path(".veristate"),
+    every: Annotated[bool, typer.Option("--all", help="List every commitment, not the last twenty.")] = False,
+    json_output: given.Json = False,
+) -> None:
+    """Show the commitments of a store and how far each has come: pending, logged, witnessed, anchored."""
+    with _recorder(store) as recorder:
+        items = [_line(item, state) for item, state in recorder.outbox.items()]
+        counts = Counter(line["state"] for line in items)
+        if json_output:
+            typer.echo(json.dumps({"recorder": recorder.id, "origin": recorder.origin, "commitments": items}))
+            return
+        typer.echo(f"recorder {recorder.id[:16]}, log {recorder.origin}")
+        typer.echo(", ".join(f"{counts[state]} {state}" for state in State if counts[state]) + ".")
+        for line in items if every else items[-20:]:
+            place = "-" if line["place"] is None else line["place"]
+            typer.echo(
+                f"{line['sequence']:>6} {line['state']:<9} place {place:<6} {line['what']}  {line['payload'][:16]}"
+            )
+
+
+@app.command()
+def deliver(store: given.StoreFolder = Path(".veristate"), json_output: given.Json = False) -> None:
+    """Bring pending commitments into the log, and its head to the witnesses of STORE/log.policy.
+
+    Exit 4 when something stays pending or the quorum is missing; run it again later.
+    """
+    with _recorder(store) as recorder:
+        done = Home.open(recorder).deliver()
+    held = {**done.delivery.unreachable, **done.delivery.refused}
+    shown = done.witnessing.checkpoint
+    if json_output:
+        said = {
+            "logged": done.delivery.logged,
+            "held_back": held,
+            "published_size": shown.head.size if shown else None,
+            "cosigned": dict(done.witnessing.times),
+            "refused": dict(done.witnessing.refused),
+        }
+        typer.echo(json.dumps(said))
+    else:
+        typer.echo(f"{done.delivery.logged} commitments logged.")
+        for what, why in held.items():
+            typer.echo(f"held back: {what[:16]}: {why}")
+        for name, why in done.witnessing.refused.items():
+            typer.echo(f"witness {name}: {why}")
+        cosigned = ", ".join(done.witnessing.times) or "no witness"
+        typer.echo(
+            f"head of {shown.head.size} entries published, cosigned by {cosigned}."
+            if shown
+            else "NOT PUBLISHED: no quorum; the head before stays."
+        )
+    raise typer.Exit(0 if shown and not held else 4)
+
+
+@app.command()
+def prove(
+    what: Annotated[str, typer.Argument(help="A place in the log, or nine digits or more of a payload's digest.")],
+    store: given.StoreFolder = Path(".veristate"),
+    out: Annotated[
+        Path | None, typer.Option(help="Write FILE.tlog-proof and the entry it proves, FILE.dsse.json.")
+    ] = None,
+) -> None:
+    """Prove that a commitment is in the log, at the head that is published; without --out on stdout."""
+    with _recorder(store) as recorder:
+        home = Home.open(recorder)
+        item = _chosen(recorder, what)
+        if item.place is None:
+            raise InputError(f"commitment {item.payload[:16]} is pending: not in the log; run `veristate log deliver`")
+        proof = home.log.prove(item.place)
+    if out is None:
+        typer.echo(str(proof), nl=False)
+        return
+    base = out.with_name(out.name.removesuffix(".tlog-proof"))
+    for suffix, data in ((".tlog-proof", str(proof).encode()), (".dsse.json", item.envelope)):
+        path = base.with_name(base.name + suffix)
+        path.write_bytes(data)
+        typer.echo(str(path))
+
+
+@app.command()
+def verify(
+    proof: Annotated[Path, typer.Argument(help="The .tlog-proof file.")],
+    entry: Annotated[
+        Path, typer.Option(help="The entry it is about, byte for byte. Default: beside it, .dsse.json.")
+    ] = Path(),
+    policy: Policy = Path("log.policy"),
+    json_output: given.Json = False,
+) -> None:
+    """Verify a proof offline: exit 0 when it holds, 3 when something differs, 4 without the quorum."""
+    trust = _trust(policy)
+    if entry == Path():
+        entry = proof.with_name(proof.name.removesuffix(".tlog-proof") + ".dsse.json")
+    found = LogProof.parse(_read(proof))
+    data = _read(entry)
+    origin = found.checkpoint.head.origin
+    keys = [key for key in trust.logs if key.name == origin]
+    if not keys:
+        raise TamperError(f"{proof}: {policy} believes no log {origin!r}; add its key, or don't trust the proof")
+    head = found.trusted(data, origin=origin, keys=keys)
+    times = trust.quorum.require(found.checkpoint.note, unix_seconds())
+    said = {"origin": origin, "place": found.index, "size": head.size, "cosigned": times, "what": _what(data)}
+    if json_output:
+        typer.echo(json.dumps(said))
+        return
+    by = ", ".join(times) or "no witness (the policy asks for none)"
+    typer.echo(
+        f"{said['what']} is entry {found.index} of {origin}, under a head of {head.size} entries cosigned by {by}."
+    )
+
+
+@app.command()
+def fsck(
+    folder: Annotated[
+        Path | None, typer.Argument(help="A log in the public layout. Default: the one in --store.")
+    ] = None,
+    key: Annotated[str, typer.Option(help="The log's verifier key. Needed with a folder.")] = "",
+    store: given.StoreFolder = Path(".veristate"),
+    entries: Annotated[
+        bool, typer.Option("--entries", help="Judge what entries say: numbers, executions, predecessors, signatures.")
+    ] = False,
+    json_output: given.Json = False,
+) -> None:
+    """Read every byte of a log by its public format alone; exit 3 when something is not what its head says."""
+    if folder is None:
+        with _recorder(store) as recorder:
+            home = Home.open(recorder)
+            folder, key = home.log.folder, key or str(home.log.key)
+    if not key:
+        raise InputError("a log is read with its verifier key: --key name+hash+base64")
+    believed = NoteKey.parse(key)
+    audit, said = LogAudit(believed.name), list[AuditFinding]()
+    report = check_log(
+        folder, str(believed), each=lambda place, entry: said.extend(audit.read(place, entry) if entries else ())
+    )
+    found = [f"{f.path}: {f.kind}: {f.detail}" for f in report.findings]
+    found += [f"entry {f.place}: {f.kind}: {f.detail}" for f in said]
+    if json_output:
+        typer.echo(
+            json.dumps(
+                {"origin": report.origin, "size": report.size, "findings": found, "whole": report.whole and not said}
+            )
+        )
+    else:
+        typer.echo("\n".join(found) or f"all {report.size} entries of {report.origin} are what its head says.")
+    raise typer.Exit(0 if report.whole and not said else 3)
+
+
+@app.command()
+def key(store: given.StoreFolder = Path(".veristate")) -> None:
+    """Print the log's verifier key as a policy line, for those who are to believe it."""
+    with _recorder(store) as recorder:
+        typer.echo(f"log {Home.open(recorder).log.key}")
+
+
+def _recorder(store: Path) -> Recorder:
+    """The recorder of a store that is there: looking makes nothing."""
+    if not (store / "keys").is_dir() or not (store / "ledger.sqlite").is_file():
+        raise InputError(f"--store {store}: nothing was committed to there; see `veristate.stage`")
+    return Recorder.open(store)
+
+
+def _line(item: Item, state: State) -> dict[str, Any]:
+    return {
+        "sequence": item.sequence,
+        "state": str(state),
+        "place": item.place,
+        "payload": item.payload,
+        "what": _what(item.envelope),
+    }
+
+
+def _what(entry: bytes) -> str:
+    """What an entry says, in a few words; it may be anything."""
+    try:
+        envelope = Envelope.from_bytes(entry)
+        said = Commitment.from_envelope(envelope)
+    except TamperError:
+        return "a key event" if b"key+json" in entry else "an entry"
+    return f"step {said.stage!r}, execution {said.execution}"
+
+
+def _chosen(recorder: Recorder, what: str) -> Item:
+    """The one item that is meant. Raises: InputError when none is, or several are."""
+    items = [item for item, _ in recorder.outbox.items()]
+    if len(what) >= _PREFIX:
+        found = [item for item in items if item.payload.startswith(what)]
+    else:
+        found = [item for item in items if what.isdecimal() and item.place == int(what)]
+    if len(found) != 1:
+        raise InputError(f"{what!r} names {len(found)} of {len(items)} commitments; see `veristate log show`")
+    return found[0]
+
+
+def _trust(policy: Path) -> Trust:
+    if not policy.is_file():
+        raise InputError(f"--policy {policy}: no such file; it names the logs and witnesses to believe")
+    return read_trust(policy)
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise InputError(f"{path}: {error.strerror}") from error
