@@ -15,7 +15,7 @@ export OPENBLAS_NUM_THREADS ?= 1
 
 .PHONY: run test lint bench soak clean
 
-$(VENV)/.ready: pyproject.toml constraints.txt hatch_build.py src/veristate/numerics/kernels/passes.c
+$(VENV)/.ready: pyproject.toml constraints.txt hatch_build.py $(wildcard src/veristate/numerics/kernels/*.[ch])
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "veristate needs Python 3.11 or newer")'
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet $(if $(TORCH_INDEX),--index-url $(TORCH_INDEX)) '$(TORCH)'

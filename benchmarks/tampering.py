@@ -20,6 +20,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import zstandard
+from sqlalchemy.exc import SQLAlchemyError
 
 from benchmarks.record import Claim, note, write
 from veristate.attest import (
@@ -74,15 +75,15 @@ def main() -> None:
 def claim(counts: dict[str, Counter[str]], trials: int) -> Claim:
     """The row."""
     total = sum(counts.values(), Counter())
-    missed, elsewhere = total["MISSED"], total["REPORTED ELSEWHERE"]
+    missed, elsewhere, crashed = total["MISSED"], total["REPORTED ELSEWHERE"], total["REPORTED BY A CRASH"]
     uncovered = {what: count for what, count in total.items() if what.startswith("uncovered: ")}
     listed = "; ".join(f"{what.removeprefix('uncovered: ')} ({count})" for what, count in sorted(uncovered.items()))
     return Claim(
         claim=f"Changes of one bit in records, artifacts and exports, {trials:,} at random",
-        measured=f"{missed} missed, {elsewhere} reported elsewhere than where they hit",
+        measured=f"{missed} missed, {elsewhere} reported elsewhere than where they hit, {crashed} by a crash",
         unit="",
         bar="every change that a digest covers reported with what it hit",
-        met=missed == 0 and elsewhere == 0,
+        met=missed + elsewhere + crashed == 0,
         detail=f"{total['reported']:,} reported. Not covered: {listed}",
     )
 
@@ -198,10 +199,16 @@ class Run:
                 found = bool(ledger.verify())
         except VeristateError:
             found = True
+        except (ValueError, SQLAlchemyError):
+            return "REPORTED BY A CRASH"  # text that is no text, which the driver refuses and nobody here puts in words
         if found:
             return "reported"
-        same = dump(copy) == self._dump
-        return "uncovered: free space and counters of the database file" if same else "MISSED"
+        said = dump(copy)
+        if said == self._dump:
+            return "uncovered: free space and counters of the database file"
+        if said is not None and rows(said) == rows(self._dump or []):
+            return "uncovered: the wording of the database's table definitions"
+        return "MISSED"
 
     def _read(self, data: bytes) -> list[str]:
         """The paths of what is wrong with an export."""
@@ -236,6 +243,11 @@ def beside(kept: bytes, changed: bytes) -> bool:
 def free_contents(data: bytes) -> dict[str, object]:
     """What an export says of itself, but for the field that nothing covers."""
     return {key: value for key, value in json.loads(data).items() if key != "pending"}
+
+
+def rows(said: list[str]) -> list[str]:
+    """What a dump says of rows, without how tables are defined."""
+    return [line for line in said if not line.startswith("CREATE ")]
 
 
 def dump(path: Path) -> list[str] | None:

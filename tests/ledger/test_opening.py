@@ -1,6 +1,7 @@
 """Opening a ledger: its version, other people's databases, and disks that refuse."""
 
 import os
+import re
 import sqlite3
 import tempfile
 from pathlib import Path
@@ -51,6 +52,25 @@ def test_a_damaged_page_is_a_finding(ledger, path):
         except TamperError:
             noticed += 1
     assert noticed == len(whole) // 4096 > 10
+
+
+def test_a_text_that_is_none_is_tampering_or_not_read(ledger, path):
+    """A changed byte that leaves a name or a text no UTF-8 is TamperError wherever it is read, never another error."""
+    ledger.append("note.made", {"number": 1})
+    ledger.close()
+    whole = path.read_bytes()
+    noticed = 0
+    for found in re.finditer(rb"journal|note\.made|digest|previous", whole):
+        path.write_bytes(whole[: found.start()] + b"\xff" + whole[found.start() + 1 :])
+        try:
+            with Ledger.open(path) as again:
+                again.require()
+        except TamperError:
+            noticed += 1
+    assert noticed >= 5
+    path.write_bytes(whole)
+    with Ledger.open(path) as again:
+        again.require()
 
 
 def test_a_full_disk_is_named(ledger, path):

@@ -29,6 +29,8 @@ _ADVICE = {
     "SQLITE_NOLFS": "see to the disk and run again",
 }
 _DAMAGED = ("SQLITE_CORRUPT", "SQLITE_NOTADB", "SQLITE_MISMATCH", "SQLITE_FORMAT")
+# What the driver says, without a code, of a schema or a text that was changed.
+_ALTERED = ("no such", "Could not decode")
 
 
 class Database:
@@ -122,9 +124,11 @@ class Database:
             for prefix, advice in _ADVICE.items():
                 if name.startswith(prefix):
                     raise EnvironmentUnusableError(f"{self.path}: {cause}; {advice}") from error
-            if name.startswith(_DAMAGED) or str(cause).startswith("no such"):
+            if name.startswith(_DAMAGED) or str(cause).startswith(_ALTERED):
                 raise TamperError(f"{self.path}: {cause}; bring it back from a copy") from error
             raise
+        except UnicodeDecodeError as error:
+            raise TamperError(f"{self.path}: it holds a text that is none; bring it back from a copy") from error
         except OSError as error:
             raise EnvironmentUnusableError(f"{self.path}: {error.strerror}; see to the disk and run again") from error
 

@@ -5,14 +5,17 @@ judgement says how near that is.
 """
 
 from veristate.attest.challenge.challenge import Finding, Judgement, Rerun, challenge
+from veristate.attest.challenge.functions import rerun_of
 from veristate.attest.challenge.metrics import Embed, Metric, metric_named
 from veristate.attest.challenge.plan import Calibration, Plan, calibrate, design, detectable_offset
 from veristate.attest.challenge.rules import matched, median_distance, spread_ratio
 from veristate.attest.challenge.scores import Distances, Evidence, Spread, path_of
 from veristate.attest.challenge.seeds import challenge_seed, chosen, rerun_number, rerun_seeds, tie_of
+from veristate.attest.challenge.steps import Calibrated, Step, StepRerun, challenge_step, read_step
 from veristate.attest.challenge.wealth import Wealth
 
 __all__ = [
+    "Calibrated",
     "Calibration",
     "Distances",
     "Embed",
@@ -23,10 +26,13 @@ __all__ = [
     "Plan",
     "Rerun",
     "Spread",
+    "Step",
+    "StepRerun",
     "Wealth",
     "calibrate",
     "challenge",
     "challenge_seed",
+    "challenge_step",
     "chosen",
     "design",
     "detectable_offset",
@@ -34,7 +40,9 @@ __all__ = [
     "median_distance",
     "metric_named",
     "path_of",
+    "read_step",
     "rerun_number",
+    "rerun_of",
     "rerun_seeds",
     "spread_ratio",
     "tie_of",

@@ -59,12 +59,15 @@ class ExportedStep:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Export:
-    """What was in the file, and everything that is wrong with it. `blobs` are what they are called by."""
+    """What was in the file, and everything that is wrong with it. `blobs` are what they are called by, `heads`
+    the texts of the signed heads that its proofs lead to.
+    """
 
     contents: Contents | None
     steps: tuple[ExportedStep, ...]
     blobs: Mapping[str, bytes]
     suggested: str
+    heads: tuple[str, ...]
     cosigned: Mapping[str, int]
     findings: tuple[ExportFinding, ...]
 
@@ -134,6 +137,7 @@ class _Reading:
             steps=steps,
             blobs=blobs,
             suggested=suggested,
+            heads=tuple(sorted(self.judged)),
             cosigned=self.cosigned,
             findings=tuple(self.wrong),
         )
@@ -209,6 +213,7 @@ class _Reading:
         """The steps, the recorder's chain followed and every signature judged at its place."""
         history = KeyHistory.of(entries)
         sequence, predecessor = 0, "0" * 64
+        whose: dict[tuple[str, str], str] = {}
         for place, envelope in entries:
             path = entry_paths(place)[0]
             try:
@@ -216,8 +221,7 @@ class _Reading:
             except TamperError as error:
                 self.wrong.append(_finding(ExportFindingKind.ENTRY, path, str(error)))
                 continue
-            if contents and (said.origin, said.recorder) != (contents.origin, contents.recorder):
-                self.wrong.append(_finding(ExportFindingKind.CHAIN, path, "of another log or recorder"))
+            whose.setdefault((said.origin, said.recorder), path)
             if (said.sequence, said.predecessor) != (sequence, predecessor):
                 detail = f"number {said.sequence} after {predecessor[:16]}, where number {sequence} is due"
                 self.wrong.append(_finding(ExportFindingKind.CHAIN, path, detail))
@@ -229,6 +233,14 @@ class _Reading:
                 if not standing.good:
                     self.wrong.append(_finding(ExportFindingKind.SIGNATURE, path, standing))
                 yield ExportedStep(place=place, commitment=said, envelope=envelope, standing=standing)
+        self._belong(contents, whose)
+
+    def _belong(self, contents: Contents | None, whose: Mapping[tuple[str, str], str]) -> None:
+        """Reports entries of another log or recorder; when all agree with each other, the export says the wrong one."""
+        for owner, path in whose.items():
+            if contents and owner != (contents.origin, contents.recorder):
+                where = CONTENTS if len(whose) == 1 else path
+                self.wrong.append(_finding(ExportFindingKind.CHAIN, where, "entries of another log or recorder"))
 
     def _references(self, step: ExportedStep, blobs: Mapping[str, bytes], contents: Contents | None) -> None:
         """Marks what a step names, and reports what is not there and was not redacted."""

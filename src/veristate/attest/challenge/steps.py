@@ -1,0 +1,146 @@
+"""Challenging a committed step: what the export holds of it, the rule its policy names, and the judgement."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from statistics import median
+
+from veristate.attest.challenge.challenge import Finding, Judgement, challenge
+from veristate.attest.challenge.metrics import Embed, Metric, metric_named
+from veristate.attest.challenge.plan import Calibration, Plan
+from veristate.attest.commitments import Commitment, Policy, read_record
+from veristate.attest.export import Export, ExportedStep
+from veristate.core import InputError, TamperError
+
+# Runs the step again on its inputs, by name, under a seed: the output that is compared, None when it gave none.
+StepRerun = Callable[[Mapping[str, bytes], bytes], bytes | None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """A committed step with its artifacts by name; None for those that were redacted or are no longer kept.
+
+    `compared` names the output that reruns are compared with.
+    """
+
+    commitment: Commitment
+    policy: Policy
+    inputs: Mapping[str, bytes | None]
+    outputs: Mapping[str, bytes | None]
+    context: Mapping[str, bytes | None]
+    compared: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Calibrated:
+    """A plan and its calibration, which the challenger made or was given; a policy names the calibration's digest."""
+
+    plan: Plan
+    calibration: Calibration
+
+
+def read_step(export: Export, which: str) -> Step:
+    """The step of that place, execution id or stage. The export is taken as it is: `require` it first.
+
+    Raises: InputError when no step or several are called so, or it has several outputs and its policy names none.
+    """
+    found = [step for step in export.steps if which in _names(step)]
+    if len(found) != 1:
+        known = ", ".join(f"{step.place} ({step.commitment.stage})" for step in export.steps[:20])
+        raise InputError(f"{len(found)} steps are called {which!r}; give the place of one: {known or 'there are none'}")
+    commitment = found[0].commitment
+    policy = read_record(Policy, export.blobs[commitment.policy])
+    parts = {name: export.artifacts(getattr(commitment, name)) for name in ("inputs", "outputs", "context")}
+    only = "".join(parts["outputs"]) if len(parts["outputs"]) == 1 else ""
+    compared = policy.metric_parameters.get("output", only)
+    if compared not in parts["outputs"]:
+        raise InputError(f"step {which} has the outputs {', '.join(parts['outputs'])}; its policy names none of them")
+    return Step(commitment=commitment, policy=policy, compared=compared, **parts)
+
+
+def challenge_step(
+    step: Step,
+    rerun: StepRerun,
+    seeds: Sequence[bytes],
+    *,
+    environment: Mapping[str, str],
+    calibrated: Calibrated | None = None,
+    drifted: bool = False,
+    embed: Embed | None = None,
+) -> Judgement:
+    """The judgement of a step by its policy's rule: equal, median (a fixed threshold tau), or path.
+
+    `environment` is the challenger's, by the policy's names. Seeds beyond what the policy allows are not used. Nobody
+    is accused where the environments differ, and a step whose artifacts are not there is unavailable.
+    Raises: InputError for a rule that is not known; TamperError for a calibration that the policy does not name.
+    """
+    policy = step.policy
+    committed = step.outputs[step.compared]
+    inputs = {name: data for name, data in step.inputs.items() if data is not None}
+    if committed is None or len(inputs) < len(step.inputs):
+        missing = [name for name in step.inputs if name not in inputs] + [step.compared] * (committed is None)
+        return _without(Finding.UNAVAILABLE, f"not handed out: {', '.join(missing)}")
+    metric = metric_named(policy.metric, _but_output(policy.metric_parameters), embed)
+    differing = sorted(name for name, value in policy.environment.items() if environment.get(name) != value)
+    allowed = list(seeds)[: policy.reruns_upper]
+
+    def again(seed: bytes) -> bytes | None:
+        return rerun(inputs, seed)
+
+    if policy.threshold_rule == "path":
+        if calibrated is None:
+            return _without(Finding.UNCALIBRATED, "the policy's plan and calibration were not given")
+        if policy.calibration != calibrated.calibration.digest:
+            raise TamperError("the calibration is not the one that the policy names")
+        judged = challenge(
+            committed,
+            again,
+            allowed,
+            metric=metric,
+            plan=calibrated.plan,
+            calibration=calibrated.calibration,
+            drifted=drifted,
+        )
+    elif policy.threshold_rule in ("equal", "median"):
+        judged = _by_constant(policy, committed, again, allowed, metric)
+    else:
+        raise InputError(f"no threshold rule is called {policy.threshold_rule!r}; use equal, median or path")
+    if judged.finding is Finding.INCONSISTENT and differing:
+        why = f"{judged.reason}, but the environment differs in {', '.join(differing)}"
+        return replace(judged, finding=Finding.ENVIRONMENT_DRIFT, reason=why)
+    return judged
+
+
+def _by_constant(
+    policy: Policy, committed: bytes, rerun: Callable[[bytes], bytes | None], seeds: Sequence[bytes], metric: Metric
+) -> Judgement:
+    """Consistent when the median distance is at most tau, which is 0 for `equal`. Source: Threshold Choice 4.3."""
+    tau = 0.0 if policy.threshold_rule == "equal" else float(policy.threshold_parameters.get("tau", "nan"))
+    if not 0 <= tau <= 1:
+        raise InputError("the rule median needs the threshold parameter tau, within [0, 1]")
+    outputs = [rerun(seed) for seed in seeds]
+    given = [output for output in outputs if output is not None]
+    if len(given) < policy.reruns_upper:
+        return _without(Finding.UNDECIDED, f"{len(given)} of {policy.reruns_upper} reruns gave an output", len(given))
+    middle = median(metric(committed, output) for output in given)
+    consistent = middle <= tau
+    # An equal step is one that honest reruns never miss; how often they miss another tau nobody has said.
+    return Judgement(
+        finding=Finding.CONSISTENT if consistent else Finding.INCONSISTENT,
+        reason=f"the median distance of {len(given)} reruns is {'within' if consistent else 'above'} {tau:g}",
+        reruns=len(given),
+        alpha="0" if policy.threshold_rule == "equal" else "unknown",
+        largest=middle,
+        critical=tau,
+    )
+
+
+def _without(finding: Finding, reason: str, reruns: int = 0) -> Judgement:
+    return Judgement(finding=finding, reason=reason, reruns=reruns, alpha="unknown")
+
+
+def _but_output(parameters: Mapping[str, str]) -> dict[str, str]:
+    return {name: value for name, value in parameters.items() if name != "output"}
+
+
+def _names(step: ExportedStep) -> tuple[str, ...]:
+    return str(step.place), step.commitment.execution, step.commitment.stage
