@@ -1,0 +1,1 @@
+"""Evaluators and audits in exact rational arithmetic: they read a candidate as text, and need nothing but Python."""
