@@ -13,7 +13,7 @@ KERNELS = Path("src/veristate/numerics/kernels")
 
 
 class KernelHook(BuildHookInterface):  # type: ignore[type-arg]
-    """`cc -O3` on passes.c, into a library beside it that `kernels/native.py` loads."""
+    """`cc -O3` on passes.c, which includes its parts, into a library beside it that `kernels/native.py` loads."""
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         """Builds the library and puts it into the wheel. VERISTATE_NATIVE=0 leaves it out."""

@@ -26,7 +26,7 @@ from veristate.numerics.exhaustive import wrong_elements
 from veristate.numerics.formats import BF16, FP16, FP32, FP64, TF32, Format, format_named, round_to_bf16
 from veristate.numerics.guard import Guard
 from veristate.numerics.kernels.selection import Largest, floor_estimate, outward
-from veristate.numerics.operands import Operands, Weights
+from veristate.numerics.operands import Operands, Stored, Weights
 from veristate.numerics.product import check_product
 from veristate.numerics.scatter import Memory, ScatterCheck, check_scatter_sum
 from veristate.numerics.screen import Screen
@@ -66,6 +66,7 @@ __all__ = [
     "ScatterCheck",
     "Screen",
     "SegmentedSum",
+    "Stored",
     "Weights",
     "array_bytes",
     "array_from",

@@ -120,7 +120,7 @@ def layout(call: Operands, block: int | None, draws: int) -> tuple[int, int]:
         raise InputError(f"a block of {block} rows adds nothing; use 1 or more, or None for all")
     if not 1 <= draws <= MOST_DRAWS:
         raise InputError(f"{draws} sign draws: use 1 to {MOST_DRAWS}")
-    M = len(call.X)
+    M = call.shape[0]
     step = block or max(M, 1)
     return step, -(-M // step)
 

@@ -20,6 +20,9 @@ ROWS = 512
 def wrong_elements(call: Operands, arithmetic: LinearArithmetic, product: Product = np.inner) -> Elements:
     """The elements of a call that exceed their own bounds, all proven: those that `check_elements` flags.
 
+    Costs one float32 product of the call by `product` (two where storage rounds nothing, as in float32), a comparison
+    of every element, and the FP64 definition for the few left: about the layer itself, or twice it, where
+    `check_elements` is a product of float64 copies. For calls that a check has flagged, and their neighbours.
     Maths: P = fl(x . w) errs by at most gamma_K B, B = sum |x||w| + |b|. So |Y - P - b| <= (G-1 - gamma_K) B_lower +
     c |Y| + a, less what underflow adds, is within the bound; all else goes to the definition. Where storage rounds,
     |P| is lower bound enough of B; else it is a product of absolute values.

@@ -36,13 +36,19 @@ from veristate.numerics.checksums import (
 from veristate.numerics.kernels import (
     ACROSS_ROUNDINGS,
     ALONG_ROUNDINGS,
+    Limits,
     Pass,
+    Passed,
+    Plan,
+    ProductPass,
     batched_pass,
     judge_columns,
     judge_rows,
+    planned,
     screen_scales,
+    usable,
 )
-from veristate.numerics.operands import Operands
+from veristate.numerics.operands import Operands, Weights
 from veristate.numerics.screen import Screen, escalated
 
 Floats = NDArray[Any]
@@ -55,16 +61,22 @@ U32 = 2.0**-24
 SLACK = 2.0**-36
 # Above this G - 1 a bound says nothing, and what is negligible here no longer is.
 LARGEST_GROWTH = 2.0**16
+# A level that no residual reaches: nothing is screened.
+BEYOND = 1e300
 # The largest absolute error of one float32 operation that underflows, flushed or not.
 TINY = 2.0**-125
 
 
 @dataclass(slots=True)
 class Guard:
-    """A fast checker with its working memory: one for each thread. Without a `screen` it raises no suspicions."""
+    """A fast checker with its working memory: one for each thread that calls it. Without a `screen` it raises no
+    suspicions. It may use `threads` threads of its own where a call is large enough; they change no result.
+    """
 
     screen: Screen | None = field(default_factory=Screen)
     product: Product = np.inner
+    threads: int = 1
+    _whole: ProductPass = field(default_factory=ProductPass)
     _X: Pass = field(default_factory=Pass)
     _Y: Pass = field(default_factory=Pass)
 
@@ -87,22 +99,18 @@ class Guard:
             check = check_linear(call, arithmetic, block=block, seed=seed, draws=draws)
             return self._with_elements(call, arithmetic, check, np.argwhere(check.columns.flag), 0.0)
         refuse_denied_bias(call, arithmetic)
-        M, N = call.Y.shape
+        M, _, N = call.shape
         signs = signs_of(M, seed, draws)
+        sure = self._surely(call, arithmetic, signs, step, block is not None)
+        if sure is not None:
+            check = _passing_check(M, N, blocks, (sure.worst, sure.loudest), step, seed, draws)
+            return self._with_elements(call, arithmetic, check, sure.suspects, sure.loudest)
         self._X.dots(call.X, step, signs, call.weights.narrow_columns)
         self._Y.sums(call.Y, step, signs)
         rows, worst_row = self._undecided_rows(call, arithmetic)
         cells, suspects, worst_cell, loudest = self._undecided_cells(call, arithmetic, signs, step, block is not None)
         if not len(rows) + len(cells) + len(suspects):
-            return LinearCheck(
-                rows=_passing((M,)),
-                columns=_passing((draws, blocks, N)),
-                worst=max(worst_row, worst_cell),
-                block=step,
-                seed=seed,
-                undecided=0,
-                elements=Elements.none(loudest),
-            )
+            return _passing_check(M, N, blocks, (max(worst_row, worst_cell), loudest), step, seed, draws)
         row_marks, worst = _marked((M,), (rows,), [row_cells(call, arithmetic, rows)] if len(rows) else [])
         drawn = [(d, cells[cells[:, 0] == d, 1:].T) for d in range(draws)] if len(cells) else []
         found = [column_cells(call, arithmetic, signs[d], step, *places) for d, places in drawn]
@@ -146,16 +154,57 @@ class Guard:
         self, call: Operands, arithmetic: LinearArithmetic, check: LinearCheck, cells: Indices, loudest: float
     ) -> LinearCheck:
         """The check and what its suspect and its flagged cells [n, 3] hold."""
-        if self.screen is None or not len(cells):
+        if not len(cells):
+            return check
+        if self.screen is None:
             return replace(check, elements=Elements.none(loudest))
-        return replace(check, elements=escalated(call, arithmetic, self.screen, cells[:, 1:], check.block, loudest))
+        # Only the rows of those blocks are read again, and widened where they are stored in a narrow format.
+        own, blocks = np.unique(cells[:, 1], return_inverse=True)
+        rows = (own[:, None] * check.block + np.arange(check.block)).ravel()
+        rows = rows[rows < call.shape[0]]
+        near = np.stack([blocks, cells[:, 2]], axis=1)
+        found = escalated(call.of_rows(rows), arithmetic, self.screen, near, check.block, loudest)
+        return replace(check, elements=replace(found, rows=rows[found.rows]))
+
+    def _surely(
+        self, call: Operands, arithmetic: LinearArithmetic, signs: Signs, step: int, screened: bool
+    ) -> Passed | None:
+        """What one call of the C kernel says when every cell surely passes; None otherwise, and without that kernel."""
+        narrow = call.narrow
+        if narrow is None or not usable():
+            return None
+        X, Y, form = narrow
+        plan = self._planned(call.weights, arithmetic, form, step, screened)
+        return self._whole.passed(plan, X, Y, signs, self.threads)
+
+    def _planned(self, weights: Weights, arithmetic: LinearArithmetic, form: str, step: int, screened: bool) -> Plan:
+        """What is the same for every such call."""
+        key = (id(arithmetic), id(self.screen), form, step, screened)
+        kept = weights.plans.get(key)
+        if kept is not None:
+            plan: Plan = kept[0]
+            return plan
+        layer, K = weights.layer, weights.W.shape[1]
+        factors, (rest, slope) = self._screening(arithmetic, K, screened), _screen_rest(arithmetic, K)
+        limits = Limits(
+            rows=_row_limits(weights, arithmetic),
+            cells=_cell_limits(weights, arithmetic, step, int(layer.runs[:, 1].sum())),
+            screen=(*factors, rest) if np.isfinite(factors[0]) else (0.0, 0.0, BEYOND),
+            screen_slope=slope,
+        )
+        plan = planned(layer, limits, form, step)
+        weights.plans[key] = (plan, arithmetic, self.screen)  # which keeps what the key names alive
+        return plan
+
+    def _screening(self, arithmetic: LinearArithmetic, terms: int, screened: bool) -> tuple[float, float]:
+        """The screen's factors, infinite where nothing is screened."""
+        if self.screen is None or not screened:
+            return np.inf, np.inf
+        return self.screen.factors(arithmetic, terms)
 
     def _undecided_rows(self, call: Operands, arithmetic: LinearArithmetic) -> tuple[Indices, float]:
-        (M, K), N, weights = call.X.shape, call.Y.shape[1], call.weights
-        underflow = TINY * (K * (2 + weights.widest) + N)
-        roundings = {"expected": ALONG_ROUNDINGS, "lower": ALONG_ROUNDINGS, "observed": ALONG_ROUNDINGS}
-        products, stored, element = limits_of(arithmetic, K, added=N + K, **roundings)
-        limits = np.array([products, stored, element * N - underflow])
+        M, weights = call.shape[0], call.weights
+        limits = np.array(_row_limits(weights, arithmetic))
         out = np.empty(M, dtype=np.intp)
         count, worst = judge_rows(
             self._Y.along, self._Y.along_abs, self._X.along, self._X.along_abs, weights.bias, limits, out
@@ -166,7 +215,7 @@ class Guard:
         self, call: Operands, arithmetic: LinearArithmetic, signs: Signs, step: int, screened: bool
     ) -> tuple[Indices, Indices, float, float]:
         """Undecided and suspect cells, each [n, 3] as (draw, block, column), and the largest shares of the rest."""
-        (M, K), weights = call.X.shape, call.weights
+        (M, K, _), weights = call.shape, call.weights
         sums, sums_abs = self._X.across, self._X.across_abs
         draws, blocks, N = self._Y.across.shape
         expected = self.product(sums.reshape(draws * blocks, K), weights.W).reshape(draws, blocks, N)
@@ -175,16 +224,14 @@ class Guard:
         rows[-1] = M - starts[-1]
         scales = np.empty((2, blocks))
         screen_scales(self._Y.along_abs, self._X.along_abs, sums_abs, step, scales)
-        factors = self.screen.factors(arithmetic, K) if self.screen and screened else np.array([np.inf, np.inf])
-        largest = max(weights.largest, float(sums_abs.max())) if arithmetic.flush else 0.0
-        screen = np.array([*factors, arithmetic.absolute_upper(K, largest)])
-        underflow = TINY * (K * (2 + weights.largest) + step)
+        factors = self._screening(arithmetic, K, screened)
+        rest, slope = _screen_rest(arithmetic, K)
+        largest = max(weights.largest, float(sums_abs.max())) if slope else 0.0
+        screen = np.array([*factors, rest + slope * largest])
         for again in (False, True):
             columns, sample = weights.sample(self._X.across_abs.sum(axis=0) if again else None)
             low = self.product(np.ascontiguousarray(sums_abs[:, columns]), sample)
-            roundings = {"expected": K + ACROSS_ROUNDINGS + 3, "lower": len(columns) + ACROSS_ROUNDINGS + 3}
-            factors_of = limits_of(arithmetic, K, added=step, observed=ACROSS_ROUNDINGS, **roundings)
-            limits = np.array([*factors_of, -underflow])
+            limits = np.array(_cell_limits(weights, arithmetic, step, len(columns)))
             out, suspects = (np.empty((draws * blocks * N, 3), dtype=np.intp) for _ in range(2))
             count, suspicious, worst, loudest = judge_columns(
                 self._Y.across, self._Y.across_abs, expected, low, weights.b, np.add.reduceat(signs, starts, axis=1),
@@ -199,9 +246,10 @@ class Guard:
 
 def within_reach(call: Operands, arithmetic: LinearArithmetic) -> bool:
     """Whether float32 passes can decide anything here: all else goes to the definition at once."""
-    if not call.Y.size or not call.X.size or call.X.dtype != np.float32 or not call.weights.fast:
+    M, K, N = call.shape
+    if not M * K * N or call.narrow is None or not call.weights.fast:
         return False
-    return _wide_enough(arithmetic, call.X.shape[1])
+    return _wide_enough(arithmetic, K)
 
 
 @lru_cache(maxsize=1024)
@@ -236,11 +284,52 @@ def limits_of(
     return products, sums, arithmetic.absolute_upper(terms, 0.0) * (1 - SLACK)
 
 
+def _row_limits(weights: Weights, arithmetic: LinearArithmetic) -> tuple[float, float, float]:
+    """The factors of P and S of a row, and a rest."""
+    N, K = weights.W.shape
+    roundings = {"expected": ALONG_ROUNDINGS, "lower": ALONG_ROUNDINGS, "observed": ALONG_ROUNDINGS}
+    products, stored, element = limits_of(arithmetic, K, added=N + K, **roundings)
+    return products, stored, element * N - TINY * (K * (2 + weights.widest) + N)
+
+
+def _cell_limits(
+    weights: Weights, arithmetic: LinearArithmetic, step: int, sampled: int
+) -> tuple[float, float, float, float]:
+    """The factors of P_lower and S of a cell, a rest for each of its rows, and a rest; P_lower has `sampled` terms."""
+    K = weights.W.shape[1]
+    roundings = {"expected": K + ACROSS_ROUNDINGS + 3, "lower": sampled + ACROSS_ROUNDINGS + 3}
+    factors = limits_of(arithmetic, K, added=step, observed=ACROSS_ROUNDINGS, **roundings)
+    return *factors, -TINY * (K * (2 + weights.largest) + step)
+
+
+@lru_cache(maxsize=1024)
+def _screen_rest(arithmetic: LinearArithmetic, terms: int) -> tuple[float, float]:
+    """What one element's absolute errors add to its screen, and how that grows with the largest operand."""
+    rest = arithmetic.absolute_upper(terms, 0.0)
+    return rest, arithmetic.absolute_upper(terms, 1.0) - rest
+
+
 @lru_cache(maxsize=256)
 def _passing(shape: tuple[int, ...]) -> Marks:
     """Marks that pass everywhere; read-only, and no memory of their own."""
     nothing = np.broadcast_to(np.False_, shape)
     return Marks(flag=nothing, inapplicable=nothing)
+
+
+def _passing_check(
+    M: int, N: int, blocks: int, shares: tuple[float, float], step: int, seed: bytes | None, draws: int
+) -> LinearCheck:
+    """The check of a call whose every cell surely passes."""
+    worst, loudest = shares
+    return LinearCheck(
+        rows=_passing((M,)),
+        columns=_passing((draws, blocks, N)),
+        worst=worst,
+        block=step,
+        seed=seed,
+        undecided=0,
+        elements=Elements.none(loudest),
+    )
 
 
 def _marked(shape: tuple[int, ...], index: tuple[Indices, ...], found: list[Cells]) -> tuple[Marks, float]:

@@ -8,7 +8,9 @@ so that one read of rows and sums checks all of them. A block that does not sure
 in FP64, each against the bound of A.3 for its own number of addends.
 """
 
+import math
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -18,13 +20,16 @@ from veristate.core import InputError, Verdict
 from veristate.numerics.arithmetic import LinearArithmetic
 from veristate.numerics.checksums import BLOCK
 from veristate.numerics.guard import SLACK, TINY, gamma
-from veristate.numerics.kernels import ACROSS_ROUNDINGS, Pass, add_by_destination, judge_sums, scatter_elements
+from veristate.numerics.kernels import ACROSS_ROUNDINGS, Pass, add_by_destination, scatter_elements, sums_pass
 from veristate.numerics.operands import plain
 from veristate.numerics.signs import draw_signs
 
 Floats = NDArray[Any]
 Indices = NDArray[np.int64]
 BoolArray = NDArray[np.bool_]
+
+# Values in one of the C kernel's vectors.
+LANES = 16
 
 
 @dataclass(slots=True)
@@ -33,6 +38,16 @@ class Memory:
 
     sums: Pass = field(default_factory=Pass)
     initial: Pass = field(default_factory=Pass)
+    _room: NDArray[np.float64] = field(default_factory=lambda: np.empty(0))
+
+    def zeros(self, *shape: int) -> NDArray[np.float64]:
+        """Zeros, in the memory of the last ones."""
+        size = math.prod(shape)
+        if len(self._room) < size:
+            self._room = np.empty(size)
+        found = self._room[:size].reshape(shape)
+        found[:] = 0.0
+        return found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,29 +133,36 @@ def _blocks_pass(
     """The largest residual over its bound when every block surely passes, None otherwise."""
     D, F = sums.shape
     blocks = -(-D // BLOCK)
-    expected, products = np.zeros((blocks, F)), np.zeros((blocks, F))
-    add_by_destination(rows, index, BLOCK, signs[0], expected, products)
+    # Rows of whole vectors, zeroed here.
+    both = memory.zeros(2, blocks, -(-F // LANES) * LANES)
+    add_by_destination(rows, index, BLOCK, signs[0], both[0], both[1])
+    expected, products = both
     observed, begun = memory.sums, memory.initial
     observed.sums(sums, BLOCK, signs)
     lost = gamma(ACROSS_ROUNDINGS)
     if initial is not None:
         begun.sums(initial, BLOCK, signs)
-        expected += begun.across[0]
-        products += begun.across_abs
+        expected[:, :F] += begun.across[0]
+        products[:, :F] += begun.across_abs
     addends = np.bincount(index, minlength=blocks * BLOCK).reshape(blocks, BLOCK).max(axis=1) + 1
     most = int(addends.max())
     growth = _growth(arithmetic, most)[addends]
-    # Two passes in float32 pairs: of the sums, and of what they began with, which is a part of the products.
-    factors = (growth - lost * (initial is not None)) * (1 - lost) - SLACK
+    # Passes in float32 pairs: of the sums, and of the rows and what they began with, which are the products.
+    factors = (growth - lost) * (1 - lost) - SLACK
     limits = np.stack([factors, -TINY * (BLOCK + addends)], axis=1)
     stored = (lost + SLACK) / (1 - lost)
-    fine, worst = judge_sums(observed.across[0], observed.across_abs, expected, products, limits, stored)
+    fine, worst = sums_pass(observed.across[0], observed.across_abs, expected, products, limits, stored)
     return worst if fine else None
 
 
 def _growth(arithmetic: LinearArithmetic, most: int) -> NDArray[np.float64]:
     """[most + 1]: G - 1 of a sum of so many addends."""
-    return np.array([arithmetic.growth_minus_one_upper(n) for n in range(most + 1)])
+    return np.array([_growth_of(arithmetic, n) for n in range(most + 1)])
+
+
+@lru_cache(maxsize=1024)
+def _growth_of(arithmetic: LinearArithmetic, addends: int) -> float:
+    return arithmetic.growth_minus_one_upper(addends)
 
 
 def _by_elements(

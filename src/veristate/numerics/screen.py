@@ -39,13 +39,13 @@ class Screen:
     stored: float = 1.8
     accumulated: float = 3.0
 
-    def factors(self, arithmetic: LinearArithmetic, terms: int) -> NDArray[np.float64]:
-        """[2]: the factors of the estimated |Y|_F and of |X|_F |w|_2."""
+    def factors(self, arithmetic: LinearArithmetic, terms: int) -> tuple[float, float]:
+        """The factors of the estimated |Y|_F and of |X|_F |w|_2."""
         stored = self.stored * arithmetic.storage.u * (SEPARATE if arithmetic.bias == "separate" else 1.0)
         roundings = math.sqrt(terms) * arithmetic.accumulate.u
         if arithmetic.intermediate is not None:
             roundings += math.sqrt(arithmetic.nodes) * arithmetic.intermediate.u
-        return np.array([stored, self.accumulated * roundings])
+        return stored, self.accumulated * roundings
 
     def elements(
         self, call: Operands, arithmetic: LinearArithmetic, rows: Indices, columns: Indices

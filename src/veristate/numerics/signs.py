@@ -5,8 +5,7 @@ import hashlib
 import numpy as np
 from numpy.typing import NDArray
 
-# The eight signs of every byte: bit 1 is -1.
-_SIGNS = 1 - 2 * np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1).astype(np.float32)
+from veristate.numerics.kernels import expanded_signs
 
 
 def draw_signs(length: int, seed: bytes, draws: int = 1) -> NDArray[np.float32]:
@@ -14,5 +13,4 @@ def draw_signs(length: int, seed: bytes, draws: int = 1) -> NDArray[np.float32]:
     Errors that cancel in a plain sum survive one draw with probability 1/2 and `draws` with 2^-draws. Dtypes: float32.
     """
     stream = hashlib.shake_256(b"signs\0" + seed).digest((draws * length + 7) // 8)
-    signs = _SIGNS[np.frombuffer(stream, dtype=np.uint8)].reshape(-1)
-    return signs[: draws * length].reshape(draws, length)
+    return expanded_signs(stream, draws * length).reshape(draws, length)

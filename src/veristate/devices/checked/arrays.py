@@ -3,21 +3,33 @@
 from typing import Any
 from weakref import ReferenceType, ref
 
+import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from veristate.numerics import Weights
+from veristate.numerics import Representation, Stored, Weights
 
-_NARROW = (torch.bfloat16, torch.float16)
+_NARROW: dict[torch.dtype, Representation] = {torch.bfloat16: "bf16", torch.float16: "fp16"}
 
 
 def array_of(tensor: torch.Tensor) -> NDArray[Any]:
     """The tensor's values: its own memory where numpy knows the format, float32 copies of bfloat16 and float16."""
-    held = tensor.detach().resolve_conj().resolve_neg()
+    held = tensor.detach()
+    if held.dtype == torch.float32 and held.device.type == "cpu" and not held.is_neg():  # as nearly all are
+        return np.asarray(held.numpy())
+    held = held.resolve_conj().resolve_neg()
     if held.dtype in _NARROW:
         held = held.float()
     array: NDArray[Any] = held.cpu().numpy()
     return array
+
+
+def operand_of(tensor: torch.Tensor) -> NDArray[Any] | Stored:
+    """An operand's values as `array_of` has them, or the bits they are stored in where a check reads those."""
+    if tensor.dtype not in _NARROW or tensor.device.type != "cpu" or tensor.stride(-1) != 1 or tensor.is_neg():
+        return array_of(tensor)
+    bits: NDArray[Any] = tensor.detach().view(torch.int16).numpy().view(np.uint16)
+    return Stored(bits=bits, representation=_NARROW[tensor.dtype])
 
 
 class PreparedWeights:

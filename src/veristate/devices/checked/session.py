@@ -9,7 +9,7 @@ import torch
 from numpy.typing import NDArray
 
 from veristate.core import Verdict
-from veristate.devices.checked.arrays import PreparedWeights, array_of
+from veristate.devices.checked.arrays import PreparedWeights, array_of, operand_of
 from veristate.devices.checked.operations import Lookup, NotCoveredError, Product, ScatterSum, watched
 from veristate.devices.checked.outcome import NAMED, Checks, Finding
 from veristate.devices.checking import float32_product, located_rows
@@ -23,10 +23,13 @@ from veristate.numerics import (
     Memory,
     Operands,
     Screen,
+    Stored,
     Weights,
     check_scatter_sum,
     format_named,
 )
+
+Values = NDArray[Any] | Stored
 
 # Columns in one cache line of float32.
 RUN = 16
@@ -41,7 +44,11 @@ class Session:
         self._weights = weights
         self._memory = Memory()
         # Torch's product is the faster one, and in float32 only where no switch of this process narrows it.
-        self._guard = Guard(screen=screen, product=float32_product if full_float32_products() else np.inner)
+        self._guard = Guard(
+            screen=screen,
+            product=float32_product if full_float32_products() else np.inner,
+            threads=torch.get_num_threads(),
+        )
         self._precision = float32_matmul_precision()
         self._settings: dict[str, ProductSettings] = {}
         self._arithmetics: dict[tuple[str, torch.dtype, str, int], LinearArithmetic | str] = {}
@@ -80,7 +87,7 @@ class Session:
         if isinstance(arithmetic, str):
             return replace(finding, verdict=Verdict.INAPPLICABLE, reason=arithmetic)
         seed = secrets.token_bytes(16)
-        X, Y = array_of(found.X), array_of(found.Y)
+        X, Y = operand_of(found.X), operand_of(found.Y)
         weights, kept = self._weights.of(found.W, found.b)
         check = self._guarded(X, weights, Y, arithmetic, seed)
         if kept and check.verdict() is not Verdict.PASS:
@@ -91,7 +98,7 @@ class Session:
         return _found(finding, check, seed)
 
     def _guarded(
-        self, X: NDArray[Any], weights: Weights, Y: NDArray[Any], arithmetic: LinearArithmetic, seed: bytes
+        self, X: Values, weights: Weights, Y: Values, arithmetic: LinearArithmetic, seed: bytes
     ) -> LinearCheck:
         call = Operands.of(X, weights, None, Y)
         return self._guard.check(call, arithmetic, seed=seed, draws=self._checks.draws)

@@ -7,6 +7,7 @@ with the operands that were multiplied. It does not see inside one compiled or f
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from functools import cache
 from typing import Any
 from weakref import ref
 
@@ -25,6 +26,7 @@ from veristate.devices.watch import OURS
 from veristate.numerics import MOST_DRAWS, Screen
 
 _ZEROS = ("zeros", "zeros_like", "new_zeros")
+_SILENT = frozenset(SILENT)
 # Composites without a product inside. Taken apart, dropout would copy what it leaves as it is.
 _LEFT_WHOLE = frozenset({*SILENT, "dropout", "feature_dropout", "alpha_dropout"})
 
@@ -115,17 +117,23 @@ class _Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if name in _ZEROS and isinstance(out, torch.Tensor):
             self._zeros[out.data_ptr()] = ref(out)
         self._forget(func, args)
-        if name not in SILENT:
+        if name not in _SILENT:
             self._checks.beside[name] += 1
             self._checks.total += _multiply_adds(func, args, named, out)
         return out
 
     def _forget(self, func: Any, args: Any) -> None:
         """An operation that writes into a tensor ends its being fresh zeros."""
-        if self._zeros and func._schema.is_mutable:
+        if self._zeros and _is_mutable(func):
             for tensor in args:
                 if isinstance(tensor, torch.Tensor):
                     self._zeros.pop(tensor.data_ptr(), None)
+
+
+@cache
+def _is_mutable(func: Any) -> bool:
+    """Whether the operation writes into one of its operands; asked of torch once for each, since asking takes long."""
+    return bool(func._schema.is_mutable)
 
 
 def _multiply_adds(func: Any, args: Any, named: Any, out: Any) -> int:

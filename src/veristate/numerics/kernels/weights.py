@@ -3,8 +3,20 @@
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from veristate.numerics.kernels import passes
 from veristate.numerics.kernels.compiled import compiled
+
+
+def read_weights(W: NDArray[Any]) -> tuple[NDArray[np.float64], tuple[float, float], NDArray[np.float64]]:
+    """Of W [N, K], row-major: `weight_sums`, `weight_sizes` and `row_norms`, by C in one read where that is there."""
+    columns, norms = np.empty((2, W.shape[1])), np.empty(len(W))
+    if passes.native is not None and W.dtype == np.float32 and W.size:
+        return columns, passes.native.weights(W, columns, norms), norms
+    weight_sums(W, columns)
+    row_norms(W, norms)
+    return columns, weight_sizes(W), norms
 
 
 @compiled()

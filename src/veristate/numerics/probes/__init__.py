@@ -1,0 +1,58 @@
+"""Probes: bounds on what a suspect device exported, with a stated failure probability, and what they mean for a score.
+
+Pure numpy: arrays in, bounds out. Secret bytes are passed in. The definitions, in this order: a plan fixes delta, T and
+the number of draws; an export is fixed; an account draws probes for it; rows are checked; radii are carried on.
+"""
+
+from veristate.numerics.probes.chain import (
+    Dense,
+    Layer,
+    Pool,
+    Pull,
+    Seen,
+    Standing,
+    forward,
+    pull_back,
+    reach,
+    sigmoid_interval,
+    softmax_interval,
+)
+from veristate.numerics.probes.draws import Export, ProbeAccount, ProbePlan, Probes
+from veristate.numerics.probes.quantile import chi2_cdf_upper, chi2_quantile_lower
+from veristate.numerics.probes.rounding import gamma_upper, raised
+from veristate.numerics.probes.rows import RowErrors, RowMap, Term, check_rows, gathered, projected
+from veristate.numerics.probes.spectral import row_norms_upper, spectral_norm_upper
+from veristate.numerics.probes.sums import masked_reach, rectified_segments, rectified_sums
+
+__all__ = [
+    "Dense",
+    "Export",
+    "Layer",
+    "Pool",
+    "ProbeAccount",
+    "ProbePlan",
+    "Probes",
+    "Pull",
+    "RowErrors",
+    "RowMap",
+    "Seen",
+    "Standing",
+    "Term",
+    "check_rows",
+    "chi2_cdf_upper",
+    "chi2_quantile_lower",
+    "forward",
+    "gamma_upper",
+    "gathered",
+    "masked_reach",
+    "projected",
+    "pull_back",
+    "raised",
+    "reach",
+    "rectified_segments",
+    "rectified_sums",
+    "row_norms_upper",
+    "sigmoid_interval",
+    "softmax_interval",
+    "spectral_norm_upper",
+]
