@@ -92,6 +92,10 @@ class Outbox:
         found = (self._items[payload] for payload in self._order[since:])
         return [(item, self.state(item)) for item in found]
 
+    def anchored_size(self) -> int:
+        """The entries below it are anchored, as last refreshed."""
+        return self._heads[ANCHORED]
+
     def state(self, item: Item) -> State:
         """How far the item has come, as last refreshed."""
         if item.place is None:

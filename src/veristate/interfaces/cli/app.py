@@ -9,7 +9,20 @@ import typer
 
 from veristate import __version__
 from veristate.core import EnvironmentUnusableError, VeristateError
-from veristate.interfaces.cli import calibrate, data, fsck, probe, screen
+from veristate.interfaces.cli import (
+    audit,
+    calibrate,
+    challenge,
+    data,
+    export,
+    fsck,
+    log,
+    probe,
+    research,
+    screen,
+    verify,
+    witness,
+)
 
 # What the base install lacks, and which extra brings it.
 _EXTRAS = {
@@ -34,6 +47,13 @@ app.command(name="calibrate")(calibrate.command)
 app.command(name="fsck")(fsck.command)
 app.command(name="probe")(probe.command)
 app.command(name="data")(data.command)
+app.add_typer(audit.app, name="audit")
+app.add_typer(research.app, name="research")
+app.command(name="export")(export.command)
+app.command(name="verify")(verify.command)
+app.command(name="challenge")(challenge.command)
+app.add_typer(log.app, name="log")
+app.add_typer(witness.app, name="witness")
 
 
 def _version(wanted: bool) -> None:

@@ -24,12 +24,14 @@ from veristate.attest import (
     unix_seconds,
 )
 from veristate.core import InputError, TamperError
+from veristate.interfaces.cli import anchor
 from veristate.interfaces.cli import options as given
 
 # A shorter text is a place; a log of 10^8 entries can still be asked about each.
 _PREFIX = 9
 
 app = typer.Typer(help="Commitments, their transparency log, and proofs.", no_args_is_help=True)
+app.command(name="anchor")(anchor.command)
 
 Policy = Annotated[Path, typer.Option(help="Whom to believe: logs, witnesses, quorum (C2SP tlog-policy).")]
 
