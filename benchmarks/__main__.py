@@ -21,6 +21,17 @@ ORDER = (
     "certificate_scale",
     "audit_speed",
     "task_survey",
+    "scifact_study",
+    "cheap_certificates",
+    "packing",
+    "kttsp",
+    "estra_ablation",
+    "snapshots",
+    "crash_resume",
+    "anchor_gas",
+    "log_throughput",
+    "partition_faults",
+    "tampering",
 )
 MARKS = {True: "met", False: "**missed**", None: "reported"}
 HEAD = """# Performance
