@@ -28,6 +28,7 @@ ORDER = (
     "estra_ablation",
     "snapshots",
     "crash_resume",
+    "challenge_power",
     "anchor_gas",
     "log_throughput",
     "partition_faults",

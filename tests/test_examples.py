@@ -60,3 +60,15 @@ def test_an_agent_of_ones_own_decides(tmp_path):
 def test_every_example_is_mentioned_in_the_readme(path):
     """A reader finds it."""
     assert f"examples/{path.name}" in (EXAMPLES.parent / "README.md").read_text()
+
+
+def test_a_stranger_verifies_and_challenges_a_decision():
+    """Screened under a simulated fault, witnessed, exported, verified, run again; a changed byte is tampering."""
+    said = run("whole_chain.py")
+    for what in (
+        "COMMITTED for request-",
+        "cosigned by example.org/witness",
+        "CONSISTENT: veristate.screening",
+        "TAMPERED",
+    ):
+        assert what in said
