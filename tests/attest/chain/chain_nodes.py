@@ -7,6 +7,7 @@ import hashlib
 import os
 import socket
 import subprocess
+import sys
 import time
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -26,6 +27,8 @@ from veristate.attest.chain import HttpNode, NodeRefusedError, contract
 from veristate.core import EnvironmentUnusableError
 
 SAFE_DEPTH, FINAL_DEPTH = 2, 4
+# py-evm raises the limit for the whole process, after which deep nesting anywhere ends the tests by a signal.
+sys.setrecursionlimit(1000)
 KEYS = (
     "ac0974bec39a17e36ba4a6b4d238ff944bacb478cbed5efcae784d7bf4f2ff80",
     "59c6995e998f97a5a0044966f0945389dc9e86dae88c7a8412f4603b6b78690d",

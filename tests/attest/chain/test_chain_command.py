@@ -1,6 +1,8 @@
 """`veristate log anchor` on a real EVM in this process: deployed, submitted, final, and what it refuses."""
 
 import json
+import subprocess
+import sys
 
 import pytest
 from chain_nodes import EvmNode
@@ -91,3 +93,14 @@ def test_without_a_published_head_there_is_nothing_to_anchor(tmp_path, chain):
         anchored(tmp_path / "fresh", "--deploy")
     with pytest.raises(InputError, match="nothing was committed"):
         anchored(tmp_path / "none", "--deploy")
+
+
+def test_the_chain_library_does_not_let_recursion_grow():
+    """What loads with the account leaves the process's limit: deep nesting raises, it does not end the process."""
+    code = (
+        "import json, sys; from veristate.attest.chain import Account; Account(bytes(31) + b'\\1');"
+        "assert sys.getrecursionlimit() == 1000\n"
+        "try: json.loads('[' * 200_000)\nexcept RecursionError: print('raised')"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "raised"

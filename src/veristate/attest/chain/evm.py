@@ -1,5 +1,6 @@
 """Keys, signatures and encodings of the EVM: the one place of the `chain` extra, loaded when first used."""
 
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from types import ModuleType
@@ -92,10 +93,15 @@ def abi_decode(types: Sequence[str], data: bytes) -> tuple[Any, ...]:
 
 
 def _library(name: str) -> ModuleType:
+    limit = sys.getrecursionlimit()
     try:
         import eth_abi
         import eth_account
         import eth_utils
     except ImportError as error:
         raise EnvironmentUnusableError(f"anchoring needs {error.name}: pip install 'veristate[chain]'") from error
+    finally:
+        # eth_account brings an EVM where one is installed, and that one lets recursion grow until the stack overflows:
+        # a deeply nested answer of a stranger would then end the process instead of raising.
+        sys.setrecursionlimit(limit)
     return {"eth_abi": eth_abi, "eth_account": eth_account, "eth_utils": eth_utils}[name]
