@@ -13,6 +13,7 @@ from typing import ClassVar
 import pytest
 
 from veristate.interfaces.cli import main
+from veristate.interfaces.cli.research_wording import watched_lines
 from veristate.interfaces.report.research import render_campaign
 from veristate.ledger import GENESIS
 from veristate.research import CampaignHome, CampaignOptions, Surroundings, read_standing, read_task, run_campaign
@@ -180,6 +181,21 @@ def test_the_page_shows_every_result_and_every_reanchoring():
     assert "m = 6 (not audited)" in read.text
     assert page.count("boundary-before") >= 1
     assert render_campaign(campaign_by_hand()) == page
+
+
+def test_a_phone_and_a_narrow_terminal_can_read_it():
+    """On the page each cell names its column, for rows become cards there; in a terminal no line is too wide, and the
+    end of the tree fills what is left of the height.
+    """
+    page = render_campaign(campaign_by_hand())
+    assert page.count('data-label="Result"') == page.count('data-label="Note"') >= 4
+    standing = campaign_by_hand(note="a rather long note " * 9)
+    lines = watched_lines(standing, 40, 30)
+    assert max(map(len, lines)) <= 40
+    assert len(lines) <= 30
+    assert any(line.strip().startswith("w0/S04 6") for line in lines)
+    assert any(line.startswith("  w0: best 6") for line in lines)
+    assert len(watched_lines(standing, 40, 5)) < len(lines)
 
 
 def test_what_workers_write_is_shown_as_text():

@@ -16,17 +16,19 @@ from .campaigning import card
 UP = Objective(metric="m", direction="maximise")
 
 
-def stretch(number, before, after, *, restart="w0/S00", stages=2, counting=2):
-    """A finished segment."""
+def stretch(number, before, after, *, restart="w0/S00", stages=2, counting=2, direction="extend", own=(None, None)):
+    """A finished segment. `own` are the first and the best of its metrics."""
     return Stretch(
         number=number,
         restart=restart,
-        direction="extend",
+        direction=direction,
         stages=stages,
         counting=counting,
         best_before=before,
         best_after=after,
         reason="text-only answer",
+        first=own[0],
+        best=own[1],
     )
 
 
@@ -89,11 +91,36 @@ def test_a_plateau_behind_a_peer_turns_to_its_focus():
     assert "w1" not in decide(evidence([card(1, "5")], PLATEAU, peers=[peer("4")])).focus
 
 
-def test_a_plateau_tries_the_states_in_turn():
-    """The state restarted from least often without gain comes first, the better of two."""
-    cards = [card(1, "5"), card(2, "4"), card(3, "3")]
-    said = decide(evidence(cards, PLATEAU))
-    assert (said.restart, said.direction) == ("w0/S02", "redirect")
+def turn(number, first=None, best=None, direction="redirect"):
+    """A segment without gain after a redirection."""
+    return stretch(number, "9", "9", direction=direction, own=(first, best))
+
+
+def test_a_plateau_goes_further_and_further_back():
+    """From the best, then 1, 3 and 7 records before it, then the initial state, then the best again."""
+    cards = [card(i, str(i)) for i in range(1, 10)] + [card(10, "4"), card(11, reason="no")]
+    flat = [stretch(1, None, "9"), stretch(2, "9", "9"), stretch(3, "9", "9")]
+    gone = []
+    for _ in range(7):
+        said = decide(evidence(cards, [*flat, *(turn(4 + i) for i in range(len(gone)))]))
+        gone.append(said.restart)
+        assert said.direction == "redirect"
+    assert gone == ["w0/S09", "w0/S08", "w0/S06", "w0/S02", "w0/S00", "w0/S09", "w0/S08"]
+
+
+def test_a_branch_that_climbs_is_gone_on_with():
+    """Worse than the best and better than it was: live, extend; when it stops climbing, the next redirection."""
+    cards, flat = [card(1, "9"), card(2, "3")], [stretch(1, None, "9"), stretch(2, "9", "9"), stretch(3, "9", "9")]
+    for branch, climbs in (
+        ([turn(4, "2", "3")], True),
+        ([turn(4, "3", "3")], False),
+        ([turn(4)], False),
+        ([turn(4, "2", "3"), turn(5, "3", "4", "extend")], True),
+        ([turn(4, "2", "3"), turn(5, "1", "3", "extend")], False),
+        ([turn(4, "2", "8"), turn(5, "1", "7")], True),
+    ):
+        said = decide(evidence(cards, [*flat, *branch]))
+        assert (said.restart, said.direction) == (("live", "extend") if climbs else (said.restart, "redirect")), branch
 
 
 def test_one_segment_without_gain_is_no_plateau():

@@ -114,8 +114,15 @@ def test_the_same_candidate_again_costs_no_query(make_task, run):
 
 def test_a_peers_evaluation_is_not_repeated(make_task, run):
     """Two workers hand in the same bytes: one evaluation, two cards, and the second names the first."""
-    wait = "time.sleep(1.0) if segment['worker'] == 'w1' else None\n"
-    body = wait + "submit(7); time.sleep(1.5); submit(12)"
+    body = """
+first, second = (pathlib.Path(sys.argv[0]).parent.parent / name for name in ("first", "second"))
+def wait(file):
+    while not file.exists(): time.sleep(0.02)
+if segment["worker"] == "w0":
+    submit(7); first.touch(); wait(second); submit(12)
+else:
+    wait(first); submit(7); second.touch(); time.sleep(60)
+"""
     result = run(make_task(files=script(body)), options=CampaignOptions(workers=2))
     cards = [card for card in result.standing.cards if card.metric == "975"]
     assert len(cards) == 2
@@ -129,6 +136,16 @@ def test_queries_are_a_hard_limit(make_task, run):
     result = run(folder, options=CampaignOptions(workers=2))
     assert result.reason == "budget: all 7 evaluator queries are used"
     assert len((folder.parent / "began.log").read_text().split()) <= 7
+
+
+def test_queries_can_be_split_over_workers(make_task, run):
+    """Each worker uses its own part, the first the odd one, and is told of no other; one that is done ends alone."""
+    body = "base = 20 if segment['worker'] == 'w0' else 0\n"
+    body += "told = [submit(base - i if base else i)['queries_left'] for i in range(4)]"
+    folder = make_task(("queries = 1000", "queries = 7\nsplit_queries = true"), files=script(body))
+    standing = run(folder, options=CampaignOptions(workers=2)).standing
+    assert {name: worker.queries for name, worker in standing.workers.items()} == {"w0": 4, "w1": 3}
+    assert standing.workers["w1"].ended == "budget: all 3 evaluator queries of w1 are used"
 
 
 def test_nothing_works_after_the_deadline(make_task, run):

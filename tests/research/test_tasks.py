@@ -21,6 +21,7 @@ from veristate.research.tasks import metric_text
         ("wall_s = 60\n", "wall_s = nan\n", "budget.wall_s"),
         ("wall_s = 60\n", "wall_s = true\n", "budget.wall_s"),
         ("queries = 1000", "querys = 1000", "budget.querys"),
+        ("queries = 1000", "split_queries = true", "budget.split_queries"),
         ('files = ["x.txt"]', 'files = ["../x.txt"]', "artifact.files"),
         ('files = ["x.txt"]', 'files = ["/etc/passwd"]', "artifact.files"),
         ('files = ["x.txt"]', "files = []", "artifact.files"),

@@ -20,22 +20,10 @@ A worker may be any command too: it submits by running `$VERISTATE_SUBMIT NOTE`,
 Its exit code and its words are never evidence.
 """
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from veristate.research.tasks import (
-    Budget,
-    Code,
-    Example,
-    Objective,
-    Rejection,
-    Score,
-    SegmentLimits,
-    Task,
-    bundled_tasks,
-    new_task,
-    read_task,
-)
-from veristate.research.workers.bench import Bench, Outcome
+from veristate.research.judgement import Rejection, Score
 
 if TYPE_CHECKING:
     from veristate.research.running import (
@@ -56,6 +44,18 @@ if TYPE_CHECKING:
         summary,
     )
     from veristate.research.states import Card, Decided, Place, Segment, Standing, WorkerStanding
+    from veristate.research.tasks import (
+        Budget,
+        Code,
+        Example,
+        Objective,
+        SegmentLimits,
+        Task,
+        bundled_tasks,
+        new_task,
+        read_task,
+    )
+    from veristate.research.workers.bench import Bench, Outcome
 
 __all__ = [
     "Bench",
@@ -95,12 +95,14 @@ __all__ = [
 ]
 
 _STATES = {"Card", "Decided", "Place", "Segment", "Standing", "WorkerStanding"}
+_TASKS = {"Budget", "Code", "Example", "Objective", "SegmentLimits", "Task", "bundled_tasks", "new_task", "read_task"}
+_BENCH = {"Bench", "Outcome"}
 
 
 def __getattr__(name: str) -> Any:
-    """The engine is imported when it is asked for: evaluators and scripts start without the ledger."""
+    """The rest is imported when it is asked for: an evaluator's process starts with a score and a rejection alone."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from veristate.research import running, states
-
-    return getattr(states if name in _STATES else running, name)
+    where = "states" if name in _STATES else "tasks" if name in _TASKS else "running"
+    found = import_module(f"{__name__}.{'workers.bench' if name in _BENCH else where}")
+    return getattr(found, name)

@@ -1,14 +1,18 @@
-"""Processes that end whole: started in a session of their own, watched, paused, ended with all that they started.
+"""Processes that end whole: each under a keeper that adopts all they start, watched, paused, ended together.
 
-Output goes to a file, so nobody who holds a pipe can keep us waiting. Every process carries the campaign's mark in its
-environment; the mark finds those that left the session, also after the engine that started them was killed.
+Output goes to a file, so nobody who holds a pipe can keep us waiting. A process is known by its number and when it was
+born, and only descendants of our own keepers are ever signalled. Every process also carries the campaign's mark in its
+environment: by it the next engine finds what is left when engine and keeper were both killed.
 """
 
 import ctypes
 import itertools
+import json
 import os
 import signal
+import socket
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
@@ -16,6 +20,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from veristate.core import EnvironmentUnusableError
+from veristate.research.sandbox import keeper
+from veristate.research.sandbox.keeper import KEEPER, below
 
 MARK = "VERISTATE_CAMPAIGN"
 OUTPUT_UPPER = 16 * 2**20
@@ -29,7 +35,8 @@ _PR_SET_PDEATHSIG = 1
 class Launch:
     """A process to start. `environment` is all it gets, beside the mark; `output` is appended to.
 
-    `writable` and `readable` are the folders it needs, `network` whether it may use one: a sandbox holds it to that.
+    `writable` and `readable` are the folders it needs, `hidden` what of them it must not see, `network` whether it may
+    use one: a sandbox holds it to that. `memory_bytes` is a limit for each process of the tree.
     """
 
     argv: tuple[str, ...]
@@ -39,6 +46,7 @@ class Launch:
     mark: str
     writable: tuple[Path, ...] = ()
     readable: tuple[Path, ...] = ()
+    hidden: tuple[Path, ...] = ()
     network: bool = False
     memory_bytes: int | None = None
 
@@ -67,80 +75,129 @@ class Running:
 
     def __init__(self, launch: Launch) -> None:
         self.launch = launch
-        self._capture = os.open(launch.output, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
         self._mark = f"{launch.mark}/{next(_NUMBERS)}"
-        environment = dict(launch.environment) | {MARK: self._mark}
+        self._capture = os.open(launch.output, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+        self._control, others = socket.socketpair()
         try:
-            self._process = subprocess.Popen(
-                launch.argv,
-                cwd=launch.cwd,
-                env=environment,
-                stdin=subprocess.DEVNULL,
-                stdout=self._capture,
-                stderr=self._capture,
-                start_new_session=True,
-            )
-        except OSError as error:
+            with others:
+                self._keeper = self._start(launch, others)
+            self.keeper = self._keeper.pid
+            self._heard = b""
+            self.pid = self._started(launch)
+        except BaseException:
+            self._control.close()
             os.close(self._capture)
-            raise EnvironmentUnusableError(
-                f"{launch.argv[0]} can't be started: {error.strerror or error}; is it installed and on PATH?"
-            ) from error
-        self.pid = self._process.pid
-        self._born = int((_stat(self.pid) or [b"0"] * 20)[19])
-        self._exit: tuple[int, float] | None = None
+            raise
+        self._born = born(self.keeper)
+        self._code: int | None = None
 
     def poll(self) -> int | None:
-        """The leader's exit code once it ended; its descendants may still run. Output beyond 16 MiB is cut."""
+        """The command's exit code once it ended; its descendants may still run. Output beyond 16 MiB is cut."""
         with suppress(OSError):
             if os.fstat(self._capture).st_size > OUTPUT_UPPER:
                 os.ftruncate(self._capture, 0)
-        if self._exit is None:
-            pid, status, usage = os.wait4(self.pid, os.WNOHANG)
-            if pid:
-                code = os.waitstatus_to_exitcode(status)
-                self._process.returncode = code
-                self._exit = (code, usage.ru_utime + usage.ru_stime)
-        return None if self._exit is None else self._exit[0]
+        if self._code is None and self._control.fileno() >= 0:
+            self._listen()
+        return self._code
 
     def cpu_s(self) -> float:
         """The processor time of the tree so far, as far as it can be seen."""
-        ended = self._exit[1] if self._exit else 0.0
-        return ended + sum(_cpu_s(pid) for pid in self._members())
+        return sum(_cpu_s(pid) for pid in {self.keeper, *below(self.keeper)})
 
     def pause(self) -> None:
         """Returns when every process of the tree is stopped: nobody writes in the workspace."""
         for _ in range(3):  # one may be starting another
-            for pid in self._members():
+            for pid in below(self.keeper):
                 _send(pid, signal.SIGSTOP)
 
     def go_on(self) -> None:
         """Returns when they run again."""
-        for pid in self._members():
+        for pid in below(self.keeper):
             _send(pid, signal.SIGCONT)
 
     def end(self, *, grace_s: float = 0.0) -> Ended:
         """How it ended. It is asked (SIGTERM) where there is a grace, then all of it is killed."""
         if self.poll() is None and grace_s > 0:
-            for pid in self._members():
+            for pid in below(self.keeper):
                 _send(pid, signal.SIGTERM)
             last = time.monotonic() + grace_s
             while self.poll() is None and time.monotonic() < last:
                 time.sleep(0.01)
-        members = self._members()
-        others = sum(_cpu_s(pid) for pid in members if pid != self.pid)
-        for pid in members:
-            _send(pid, signal.SIGKILL)
-        deadline = time.monotonic() + 10.0
-        while self.poll() is None and time.monotonic() < deadline:
-            time.sleep(0.002)
-        kill_all(self._members)
+        tree = {pid: born(pid) for pid in below(self.keeper)}
+        with suppress(OSError):
+            self._control.shutdown(socket.SHUT_WR)  # the keeper kills them now, and says how the command ended
+        code, cpu_s = self._wait(tree)
+        self.poll()
+        self._control.close()
+        if code != 0:  # the keeper itself was killed, so what it kept may be left
+            kill_all(lambda: {pid for pid, when in tree.items() if when and born(pid) == when} | self._marked())
         with suppress(OSError):
             os.close(self._capture)
-        code, cpu_s = self._exit or (-signal.SIGKILL, 0.0)
-        return Ended(code=code, cpu_s=cpu_s + others)
+        return Ended(code=-signal.SIGKILL if self._code is None else self._code, cpu_s=cpu_s)
 
-    def _members(self) -> set[int]:
-        return set(_tree(self.pid, self._mark, self._born))
+    def _start(self, launch: Launch, others: socket.socket) -> "subprocess.Popen[bytes]":
+        limits = {"RLIMIT_CORE": 0} | ({"RLIMIT_DATA": launch.memory_bytes} if launch.memory_bytes else {})
+        own = (sys.executable, "-I", "-S", keeper.__file__, str(others.fileno()), json.dumps(limits))
+        try:
+            return subprocess.Popen(
+                (*own, *launch.argv),
+                cwd=launch.cwd,
+                env=dict(launch.environment) | {MARK: self._mark, KEEPER: self._mark},
+                stdin=subprocess.DEVNULL,
+                stdout=self._capture,
+                stderr=self._capture,
+                start_new_session=True,
+                pass_fds=(others.fileno(),),
+            )
+        except OSError as error:
+            raise EnvironmentUnusableError(f"{launch.cwd}: {error.strerror or error}; see to the folder") from error
+
+    def _started(self, launch: Launch) -> int:
+        """The command's process. Raises: EnvironmentUnusableError when there is none."""
+        self._control.settimeout(60.0)
+        with suppress(OSError):
+            while b"\n" not in self._heard and (more := self._control.recv(4096)):
+                self._heard += more
+        self._control.setblocking(False)
+        line, _, self._heard = self._heard.partition(b"\n")
+        word, _, number = line.partition(b" ")
+        if word == b"pid":
+            return int(number)
+        self._keeper.kill()
+        self._keeper.wait()
+        said = os.strerror(int(number)) if word == b"error" else "its keeper did not answer"
+        raise EnvironmentUnusableError(f"{launch.argv[0]} can't be started: {said}; is it installed and on PATH?")
+
+    def _listen(self) -> None:
+        with suppress(BlockingIOError, ConnectionError):
+            while more := self._control.recv(4096):
+                self._heard += more
+            if not self._heard:
+                self._code = -signal.SIGKILL  # the keeper is dead
+        for line in self._heard.splitlines():
+            word, _, number = line.partition(b" ")
+            if word == b"exit":
+                self._code = int(number)
+
+    def _wait(self, tree: Mapping[int, int]) -> tuple[int, float]:
+        """The keeper's own exit code, and the processor time of all that it has seen end."""
+        deadline = time.monotonic() + keeper.PATIENCE_S
+        while True:
+            pid, status, usage = os.wait4(self.keeper, os.WNOHANG)
+            if pid:
+                self._keeper.returncode = os.waitstatus_to_exitcode(status)
+                return self._keeper.returncode, usage.ru_utime + usage.ru_stime
+            if time.monotonic() > deadline:  # stopped by somebody, perhaps
+                for each, when in tree.items():
+                    if when and born(each) == when:
+                        _send(each, signal.SIGKILL)
+                self._keeper.kill()
+                deadline = float("inf")
+            time.sleep(0.001)
+
+    def _marked(self) -> set[int]:
+        """The processes with our own mark, none older than the keeper."""
+        return {pid for pid, when in _living() if when >= self._born and _carries(pid, MARK, self._mark, exactly=True)}
 
 
 def start(launch: Launch) -> Running:
@@ -155,8 +212,23 @@ def die_with_parent() -> None:
 
 
 def reap(mark: str) -> int:
-    """How many processes of an earlier engine were found by the beginning of their mark, and killed."""
-    return kill_all(lambda: set(_marked(mark)))
+    """How many processes of an earlier engine were found by the beginning of their mark, and are gone. Keepers are let
+    finish first: they find what has lost its mark.
+    """
+    kept = {pid for pid, _ in _living() if _carries(pid, KEEPER, mark, exactly=False)}
+    trees = {each: born(each) for pid in kept for each in below(pid)}
+    ours = set(below(os.getpid())) & kept  # nobody else will end these
+    deadline = time.monotonic() + keeper.PATIENCE_S
+    waiting = kept - ours
+    while waiting and time.monotonic() < deadline:
+        time.sleep(0.002)
+        waiting = {pid for pid in waiting if _carries(pid, KEEPER, mark, exactly=False)}
+    left = {pid for pid, when in trees.items() if when and born(pid) == when}
+    return len(kept - waiting - ours) + kill_all(lambda: _with(mark) | {pid for pid in left if born(pid) == trees[pid]})
+
+
+def _with(mark: str) -> set[int]:
+    return {pid for pid, _ in _living() if _carries(pid, MARK, mark, exactly=False)}
 
 
 def kill_all(members: Callable[[], set[int]]) -> int:
@@ -183,47 +255,37 @@ def tail(output: Path, characters: int = 1500) -> str:
         return ""
 
 
+def born(pid: int) -> int:
+    """When the living process was born, in ticks since the machine started; 0 when it is gone, or a zombie."""
+    rest = _stat(pid)
+    return int(rest[19]) if rest and rest[0] not in (b"Z", b"X") else 0
+
+
 def _send(pid: int, which: signal.Signals) -> None:
     with suppress(ProcessLookupError, PermissionError):
         os.kill(pid, which)
 
 
-def _tree(leader: int, mark: str, since: int) -> Iterator[int]:
-    """The living processes of the session, and those that carry the mark; none of them is older than the leader."""
-    for pid, session, born in _living():
-        if pid == leader or session == leader or (born >= since and _carries(pid, mark, exactly=True)):
-            yield pid
-
-
-def _marked(mark: str) -> Iterator[int]:
-    for pid, _, _ in _living():
-        if _carries(pid, mark, exactly=False):
-            yield pid
-
-
-def _living() -> Iterator[tuple[int, int, int]]:
-    """Every living process with its session and when it was born, in ticks; zombies don't count."""
+def _living() -> Iterator[tuple[int, int]]:
+    """Every living process with when it was born; zombies don't count."""
     for name in os.listdir("/proc"):  # noqa: PTH208 - names are enough, and there are many
-        if not name.isdigit():
-            continue
-        rest = _stat(name)  # empty when it ended while we looked
-        if rest and rest[0] not in (b"Z", b"X"):
-            yield int(name), int(rest[3]), int(rest[19])
+        if name.isdigit() and (when := born(int(name))):
+            yield int(name), when
 
 
-def _carries(pid: int, mark: str, *, exactly: bool) -> bool:
+def _carries(pid: int, variable: str, mark: str, *, exactly: bool) -> bool:
     try:
         with open(f"/proc/{pid}/environ", "rb", buffering=0) as source:  # noqa: PTH123 - many a second
             environment = source.readall()
     except OSError:
         return False
-    wanted = f"{MARK}={mark}".encode() + (b"\0" if exactly else b"")
+    wanted = f"{variable}={mark}".encode() + (b"\0" if exactly else b"")
     return wanted in environment
 
 
 def _cpu_s(pid: int) -> float:
     rest = _stat(pid)
-    return (int(rest[11]) + int(rest[12])) / _TICKS if rest else 0.0
+    return sum(int(field) for field in rest[11:15]) / _TICKS if rest else 0.0  # its own, and of children it saw end
 
 
 def _stat(pid: int | str) -> list[bytes]:

@@ -142,7 +142,7 @@ def status(
     from rich.live import Live
     from rich.text import Text
 
-    from veristate.interfaces.cli.research_wording import status_lines
+    from veristate.interfaces.cli.research_wording import status_lines, watched_lines
     from veristate.research import read_standing, summary
 
     place = _home(where)
@@ -152,9 +152,10 @@ def status(
     elif not watch:
         typer.echo("\n".join(status_lines(standing)))
     else:
-        with Live(console=Console(), refresh_per_second=4) as live:
+        console = Console()
+        with Live(console=console, refresh_per_second=4) as live:
             while True:
-                live.update(Text("\n".join(status_lines(standing))))
+                live.update(Text("\n".join(watched_lines(standing, console.width, console.height))))
                 if standing.finished is not None or standing.sessions[-1].wall_ms is not None:
                     break
                 time.sleep(1.0)
@@ -237,7 +238,7 @@ def _surroundings(talk: "Talk | None", *, quiet: bool) -> Iterator["Surroundings
 
     before = {number: signal.signal(number, told) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
-        yield Surroundings(talk=talk, stop=stop, progress=progress if watched else None)
+        yield Surroundings(sandbox=True, talk=talk, stop=stop, progress=progress if watched else None)
     finally:
         if last[0]:
             sys.stderr.write("\n")

@@ -1,5 +1,6 @@
 """How a campaign reads in a terminal."""
 
+import textwrap
 from collections.abc import Iterator
 from datetime import UTC, datetime
 
@@ -33,6 +34,21 @@ def status_lines(standing: Standing) -> list[str]:
         doing = worker.ended or (f"segment {segment.number}, {segment.direction}" if segment else "starting")
         lines.append(f"  {name}: best {mine}, {len(worker.cards)} results, {doing[:160]}")
     return [*lines, *(f"  warning: {warning}" for warning in standing.warnings)]
+
+
+def watched_lines(standing: Standing, width: int, height: int) -> list[str]:
+    """The same for a terminal of that size, with as much of the end of the tree of states as there is room for."""
+    lines = [part for line in status_lines(standing) for part in _wrapped(line, width)]
+    room = height - len(lines) - 2
+    if room < 3:
+        return lines
+    end = textwrap.dedent("\n".join(tree_lines(standing)[-room:])).splitlines()
+    return [*lines, "", *(line[:width] for line in end)]
+
+
+def _wrapped(line: str, width: int) -> list[str]:
+    indent = line[: len(line) - len(line.lstrip())] + "  "
+    return textwrap.wrap(line, max(width, 20), subsequent_indent=indent, break_on_hyphens=False)
 
 
 def one_line(standing: Standing) -> str:

@@ -23,8 +23,8 @@ class PeerEvidence:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stretch:
-    """A finished segment: where it started, how many results it had and how many of them count, and what was best
-    before it and after it.
+    """A finished segment: where it started, how many results it had and how many of them count, what was best before
+    it and after it in all, and the first and the best of its own.
     """
 
     number: int
@@ -35,6 +35,8 @@ class Stretch:
     best_before: str | None
     best_after: str | None
     reason: str
+    first: str | None = None
+    best: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,6 +61,15 @@ class Evidence:
     def best(self) -> Card | None:
         """The best card that counts."""
         return next(iter(self.counting), None)
+
+    @property
+    def records(self) -> tuple[Card, ...]:
+        """The cards that were better than all before them, in their order; the last one is the best."""
+        found: list[Card] = []
+        for card in self.cards:
+            if card.counts and self.objective.better(str(card.metric), found[-1].metric if found else None):
+                found.append(card)
+        return tuple(found)
 
     @property
     def lead(self) -> PeerEvidence | None:
@@ -132,6 +143,8 @@ def _stretches(worker: WorkerStanding, objective: Objective) -> list[Stretch]:
                     best_before=best,
                     best_after=after,
                     reason=segment.reason,
+                    first=counting[0] if counting else None,
+                    best=objective.best(counting),
                 )
             )
         best = after

@@ -8,13 +8,13 @@ Rules, the first that fits:
    worse.
 3. The last segment's results were all refused (at least `FAILURES`), or it had none: the best state, extend.
 4. Little is left (below `RESERVE` thousandths of some budget): the best state, extend.
-5. A plateau of `PATIENCE` segments without gain, a peer ahead: the best state, redirect, with the peer's focus.
-6. A plateau: the counting state that was restarted from least often without gain, the better first; redirect. When the
-   plateau has lasted `PATIENCE` times the number of states tried, and at least `ABANDON` segments: the initial state.
-7. No plateau yet: the best state, extend; where the live state is the best, live.
+5. A plateau, and the branch of the last redirection still climbs (its last segment was better than what the branch had
+   before): live, extend. A detour first looks worse.
+6. A plateau of `PATIENCE` segments without gain, a peer ahead: the best state, redirect, with the peer's focus.
+7. A plateau: redirect, from further and further back. The n-th time from the state 2^n - 1 records before the best, n
+   from 0; from the initial state once there are no more; then from the best again.
+8. No plateau yet: the best state, extend; where the live state is the best, live.
 """
-
-from collections import Counter
 
 from veristate.research.deciding.decision import LIVE, ReAnchoring
 from veristate.research.deciding.evidence import Evidence
@@ -23,7 +23,6 @@ from veristate.research.states import Card, Place
 BARREN = 2
 FAILURES = 3
 PATIENCE = 2
-ABANDON = 6
 RESERVE = 150
 
 
@@ -62,6 +61,8 @@ def _rule(evidence: Evidence) -> _Rule:
         rationale = f"{evidence.remaining / 10:.1f} % of a budget is left: no new branch pays off"
         return there, "extend", "the budget", rationale, f"refine {best.metric}"
     stale = _plateau(evidence)
+    if _climbs(evidence, stale):
+        return LIVE, "extend", f"a plateau at {best.metric}, and a branch that climbs", "it is not done yet", "go on"
     if stale < PATIENCE:
         return there, "extend", "no gain in the last segment", "one segment without gain is no plateau", "go on"
     return _turn(evidence, best, stale)
@@ -81,15 +82,26 @@ def _turn(evidence: Evidence, best: Card, stale: int) -> _Rule:
     if lead is not None:
         focus = f"{lead.worker} is ahead with {lead.best}: {' '.join(lead.note.split())[:200] or lead.focus}"
         return best.place, "redirect", bottleneck, "a peer shows that more is possible", focus
-    tried = Counter(stretch.restart for stretch in evidence.stretches if stretch.best_before == stretch.best_after)
-    states = evidence.counting
-    if stale >= max(ABANDON, PATIENCE * len({card.place for card in states if tried[card.place]})):
+    turns = sum(stretch.direction == "redirect" for stretch in evidence.stretches[-stale:])
+    records = evidence.records
+    back = 2 ** (turns % (len(records).bit_length() + 1)) - 1
+    if back >= len(records):
         start = str(Place(worker=evidence.worker, stage=0))
-        if tried[start] <= min(tried[card.place] for card in states):
-            return start, "redirect", bottleneck, "the archived states are exhausted too", "another approach"
-    chosen = min(states, key=lambda card: tried[card.place])  # of equal ones the first, which is the better
-    rationale = f"{chosen.place} was restarted from {tried[chosen.place]} times without gain, no state less often"
-    return chosen.place, "redirect", bottleneck, rationale, "another direction from here"
+        return start, "redirect", bottleneck, "what was archived led no further", "another approach"
+    rationale = f"{back} records before the best, after {turns} redirections without gain"
+    return records[-1 - back].place, "redirect", bottleneck, rationale, "another direction from here"
+
+
+def _climbs(evidence: Evidence, stale: int) -> bool:
+    """Whether the branch that the last redirection opened got better in its last segment."""
+    plateau = evidence.stretches[len(evidence.stretches) - stale :]
+    turns = [i for i, stretch in enumerate(plateau) if stretch.direction == "redirect"]
+    last = plateau[-1] if turns else None
+    if last is None or last.best is None:
+        return False
+    branch = plateau[turns[-1] : -1]
+    before = [stretch.best for stretch in branch if stretch.best is not None] or [last.first or last.best]
+    return evidence.objective.better(last.best, evidence.objective.best(before))
 
 
 def _plateau(evidence: Evidence) -> int:

@@ -140,7 +140,7 @@ def _argv(task: Task, code: Code, candidate: Path, scratch: Path, reply: Path, c
         "checked": checked,
     }
     (scratch / "order.json").write_text(json.dumps(order), encoding="utf-8")
-    return sys.executable, "-P", "-m", "veristate.research.evaluating.host", str(scratch / "order.json")
+    return sys.executable, "-P", "-m", "veristate.research.hosts.evaluator", str(scratch / "order.json")
 
 
 def _environment(scratch: Path) -> dict[str, str]:

@@ -14,7 +14,7 @@ from veristate.research.tasks import Objective
 def evidence_for(gate: Gate, worker: str) -> Evidence:
     """What is known now that bears on this worker's next step."""
     evidence: Evidence = gate.record.read(
-        lambda standing: gather(standing, worker, gate.task.objective, remaining=gate.meter.share())
+        lambda standing: gather(standing, worker, gate.task.objective, remaining=gate.meter.share(worker))
     )
     return evidence
 
@@ -37,7 +37,7 @@ def brief_for(gate: Gate, worker: str, segment: Segment, seed: int) -> tuple[str
     evidence = evidence_for(gate, worker)
     peers, lead = peer_text(evidence.peers), evidence.lead
     seconds = min(task.segment.wall_s, gate.meter.wall_left_s())
-    queries = gate.meter.queries_left()
+    queries = gate.meter.queries_left(worker)
     packet = state_packet(
         gate.store,
         segment.tree,
@@ -63,6 +63,7 @@ def brief_for(gate: Gate, worker: str, segment: Segment, seed: int) -> tuple[str
         "seconds": seconds,
         "deadline": time.time() + seconds,
     }
+    whose = "you" if task.budget.split_queries else "all workers"
     limits = [f"this segment: {task.segment.wall_s:g} s and {task.segment.stages} results"]
-    limits += [] if queries is None else [f"evaluator queries left to all workers: {queries}"]
+    limits += [] if queries is None else [f"evaluator queries left to {whose}: {queries}"]
     return brief(task, worker=worker, packet=packet, told=limits), told

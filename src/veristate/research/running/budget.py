@@ -45,9 +45,18 @@ class Meter:
         with self._lock:
             self._running = {**self._running, what: cpu_s}
 
-    def queries_left(self) -> int | None:
-        """Evaluator queries left; None when not limited."""
-        return None if self.budget.queries is None else max(0, self.budget.queries - self._standing.queries)
+    def queries_left(self, worker: str) -> int | None:
+        """Evaluator queries that this worker may still use; None when not limited."""
+        if self.budget.queries is None:
+            return None
+        used = self._standing.workers[worker].queries if self.budget.split_queries else self._standing.queries
+        return max(0, self._part(worker) - used)
+
+    def part_used(self, worker: str) -> str | None:
+        """That the worker's own part of the queries is used, in words; None while it is not, or there is none."""
+        if not self.budget.split_queries or self.queries_left(worker) != 0:
+            return None
+        return f"budget: all {self._part(worker)} evaluator queries of {worker} are used"
 
     def tokens_left(self) -> int | None:
         """Tokens left; None when not limited."""
@@ -79,20 +88,28 @@ class Meter:
             return f"budget: the snapshots fill {budget.disk_bytes:,} bytes of disk"
         return None
 
-    def share(self) -> int:
-        """The smallest share that is left of any limit, in thousandths."""
+    def share(self, worker: str) -> int:
+        """The smallest share that is left to this worker of any limit, in thousandths."""
         standing, budget = self._standing, self.budget
+        part = self._part(worker)
         used = [
             (self.wall_s(), budget.wall_s),
             (self.cpu_s(), budget.cpu_s),
             (standing.gpu_ms / 1000, budget.gpu_s),
-            (float(standing.queries), budget.queries),
+            (float(part - (self.queries_left(worker) or 0)), part),
             (float(standing.spent_tokens()), budget.tokens),
             (float(standing.spent_money()), budget.money),
             (float(self.disk_bytes()) if budget.disk_bytes else 0.0, budget.disk_bytes),
         ]
         shares = [1 - spent / float(limit) for spent, limit in used if limit]
         return max(0, round(1000 * min(shares, default=1.0)))
+
+    def _part(self, worker: str) -> int:
+        """The queries that this worker may use in all: an equal part, or those of the campaign; 0 when not limited."""
+        total, names = self.budget.queries or 0, list(self._standing.workers)
+        if not self.budget.split_queries:
+            return total
+        return total // len(names) + (names.index(worker) < total % len(names))
 
     def _evaluating(self) -> bool:
         return any(worker.claimed for worker in self._standing.workers.values())

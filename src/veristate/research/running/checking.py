@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from veristate.research.evaluating import Judgement, evaluate, materialise, read_candidate
+from veristate.research.judgement import number
 from veristate.research.processes import Confine, Launch
 from veristate.research.tasks import Code, Task
-from veristate.research.tasks.judgement import number
 from veristate.store import Store
 
 

@@ -16,7 +16,7 @@ from veristate.research.processes import Confine, Launch, reap
 from veristate.research.running.auditing import audit_campaign
 from veristate.research.running.budget import Meter
 from veristate.research.running.gate import Gate
-from veristate.research.running.lane import Lane, ProposeJob
+from veristate.research.running.lane import Lane
 from veristate.research.running.opening import (
     CampaignHome,
     CampaignOptions,
@@ -26,6 +26,8 @@ from veristate.research.running.opening import (
 )
 from veristate.research.running.record import CampaignRecord
 from veristate.research.running.talking import Talk, metered
+from veristate.research.running.working import campaign_sandbox, job_controller
+from veristate.research.sandbox.confining import NO_SANDBOX
 from veristate.research.states import Standing
 from veristate.research.states.standing import seconds_between
 from veristate.research.tasks import Task
@@ -36,7 +38,6 @@ from veristate.store import Store
 
 HEARTBEAT_S = 1.0
 _TICK_S = 0.1
-NO_SANDBOX = "no sandbox: workers see the user's files, and the evaluator where they can read it"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,11 +51,14 @@ class CampaignResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Surroundings:
-    """What the engine is given: a sandbox, a model, job control, the clock. All of them have a plain default."""
+    """What the engine is given: a sandbox, a model, the clock. All of them have a plain default.
 
+    `sandbox`: bubblewrap confines workers, evaluators and jobs where it works; `confine` is another such means.
+    """
+
+    sandbox: bool = False
     confine: Confine | None = None
     talk: Talk | None = None
-    propose_job: Callable[[CampaignRecord, Meter], ProposeJob] | None = None
     clock: Clock = utc_now
     stop: threading.Event | None = None
     progress: Callable[[Standing], None] | None = None
@@ -100,6 +104,7 @@ class _Engine:
         self._began = time.monotonic()
         self._looked, self._reached = -1, False
         self.task, self.options = self._open(task, options)
+        self._confine = given.confine or (campaign_sandbox(self.task) if given.sandbox else None)
 
     def run(self) -> CampaignResult:
         """The result, after everything that was started has ended."""
@@ -119,17 +124,19 @@ class _Engine:
             meter=self.meter,
             scratch=self._home.folder / "evaluations",
             mark=self._mark,
-            confine=self._given.confine or _unconfined,
+            confine=self._confine or _unconfined,
             over=self._over,
             stopped=self._stop,
             clock=self._given.clock,
         )
+        self._jobs = job_controller(self._home, gate, len(standing.workers), self.meter.wall_s)
         try:
             self._run_lanes([self._lane(name, gate) for name in standing.workers])
             reason = "" if self._stop.is_set() else self._over() or _ends(standing)
             if reason:
                 audit_campaign(gate)
         finally:
+            self._jobs.close("the engine ended")
             reap(self._mark)
             self.record.append("engine.ended", {"wall_ms": round(1000 * (time.monotonic() - self._began))})
         if reason:
@@ -159,7 +166,7 @@ class _Engine:
             "mark": self._mark,
             "pid": os.getpid(),
             "charged_ms": self._crashed_ms(standing),
-            "warnings": [] if self._given.confine is not None else [NO_SANDBOX],
+            "warnings": [] if self._confine is not None else [NO_SANDBOX],
         }
         self.record.append("engine.started", body)
         self._beat()
@@ -179,7 +186,6 @@ class _Engine:
         self._home.heartbeat.touch()
 
     def _lane(self, name: str, gate: Gate) -> Lane:
-        propose = self._given.propose_job
         return Lane(
             name=name,
             task=self.task,
@@ -188,7 +194,7 @@ class _Engine:
             driver=self._driver(),
             decide=self._decider(),
             seed=self.options.seed,
-            propose_job=propose(self.record, self.meter) if propose else None,
+            jobs=self._jobs,
         )
 
     def _driver(self) -> Driver:
@@ -220,6 +226,7 @@ class _Engine:
         beaten = time.monotonic()
         while any(thread.is_alive() for thread in threads):
             threads[0].join(_TICK_S) if threads[0].is_alive() else time.sleep(_TICK_S)
+            self._jobs.watch()
             if time.monotonic() - beaten >= HEARTBEAT_S / 2:
                 beaten = time.monotonic()
                 self._beat()

@@ -7,6 +7,7 @@ between, the claim is found and the same snapshot is evaluated again, and the ca
 import shutil
 import threading
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -40,13 +41,18 @@ class Gate:
     stopped: threading.Event
     clock: Clock = utc_now
 
-    def submit(self, worker: str, workspace: Path, note: str) -> dict[str, Any]:
-        """The reply to a worker's result signal, after the card is recorded. Nobody may write in the workspace."""
+    def submit(
+        self, worker: str, workspace: Path, note: str, still: AbstractContextManager[None] | None = None
+    ) -> dict[str, Any]:
+        """The reply to a worker's result signal, after the card is recorded. Nobody may write in the workspace while it
+        is read; `still` is entered for that time.
+        """
         note = note.encode("utf-8", "backslashreplace").decode()[:NOTE_UPPER]
         if reason := self.over():
             return self.reply(worker, "refused", reason=reason)
         try:
-            tree = self.store.snapshot(workspace)
+            with still or nullcontext():
+                tree = self.store.snapshot(workspace, quick=True)
         except VeristateError as error:
             return self.reply(worker, "refused", reason=f"the workspace can't be kept: {error}")
         candidate = read_candidate(self.store, tree, self.task.artifact)
@@ -63,6 +69,10 @@ class Gate:
             return self._record(worker, candidate, note, judged, attempts=0, details={})
         return self._evaluated(worker, candidate, note)
 
+    def over_for(self, worker: str) -> str | None:
+        """Why this worker must end now; None while it may go on."""
+        return self.over() or self.meter.part_used(worker)
+
     def recover(self, worker: str) -> int:
         """How many evaluations of this worker were claimed and not recorded; they are run again and recorded."""
         claimed = self.record.read(lambda standing: list(standing.workers[worker].claimed.values()))
@@ -74,26 +84,29 @@ class Gate:
     def reply(self, worker: str, status: str, *, card: Card | None = None, reason: str = "") -> dict[str, Any]:
         """What the worker is told, in fields and as one line of text."""
         best, stages = self.record.read(lambda standing: _standing_of(standing, worker, self.task))
-        over = self.over() or (f"stages: {stages}" if stages >= self.task.segment.stages else None)
+        over = self.over_for(worker) or (f"stages: {stages}" if stages >= self.task.segment.stages else None)
         metric = card.metric if card is not None else None
         place = card.place if card is not None else ""
+        flagged = status == "valid" and card is not None and not card.counts
+        if flagged:
+            reason = f"the evaluator's arithmetic is flagged, so this does not count; it may be tried again. {reason}"
         said = f": {reason}" if reason else ""
         told = f"{self.task.objective.metric} = {metric}" if metric is not None and status == "valid" else status
         return {
-            "ok": status == "valid",
+            "ok": status == "valid" and not flagged,
             "status": status,
             "stage": place,
             "metric": metric,
             "reason": reason,
             "best": best,
-            "queries_left": self.meter.queries_left(),
+            "queries_left": self.meter.queries_left(worker),
             "segment_over": over is not None,
             "text": f"{place or 'no stage'} {told}{said}; best so far {best}" + (f"; {over}, stop" if over else ""),
         }
 
     def _evaluated(self, worker: str, candidate: Candidate, note: str, stage: int | None = None) -> dict[str, Any]:
         def claim(standing: Standing) -> str | None:
-            left = self.meter.queries_left()
+            left = self.meter.queries_left(worker)
             if stage is None and left is not None and left < 1:
                 return "no evaluator queries are left"
             number = stage if stage is not None else _next_stage(standing, worker)
@@ -171,11 +184,12 @@ class Gate:
         return self.reply(worker, judged.status, card=card, reason=judged.reason)
 
     def _known(self, candidate: Candidate) -> Card | None:
-        """The recorded judgement of the same bytes; an evaluator's failure is none."""
+        """The recorded judgement of the same bytes. An evaluator's failure is none, nor is a flagged metric."""
         if candidate.against:
             return None
         cards: list[Card] = self.record.read(lambda standing: standing.cards)
-        return next((c for c in cards if c.candidate == candidate.digest and c.status != "failed" and c.attempts), None)
+        mine = (card for card in cards if card.candidate == candidate.digest and card.attempts)
+        return next((card for card in mine if card.status == "rejected" or card.counts), None)
 
 
 def _next_stage(standing: Standing, worker: str) -> int:

@@ -13,10 +13,12 @@ from typing import Any
 from veristate.core import InputError, VeristateError
 from veristate.research.deciding import Evidence, ReAnchoring
 from veristate.research.deciding.decision import LIVE
+from veristate.research.jobs import JobController
 from veristate.research.memory import abandoned_tail, unfold
 from veristate.research.running.briefing import brief_for, decision_in, evidence_for, memory_of
 from veristate.research.running.gate import Gate
 from veristate.research.running.opening import CampaignHome
+from veristate.research.running.working import hiding
 from veristate.research.running.workspaces import bring, remove_endpoints, write_brief
 from veristate.research.states import Place, Segment, Standing, WorkerStanding
 from veristate.research.tasks import Task
@@ -26,7 +28,6 @@ from veristate.research.workers.seat import Departure, Driver, Seat
 BARREN_UPPER = 5
 _BY_ITSELF = ("text-only", "the worker", "the model", "the context")
 Decide = Callable[[Evidence, str], ReAnchoring]
-ProposeJob = Callable[[str, Mapping[str, Any]], Mapping[str, Any]]
 
 
 @dataclass(slots=True, kw_only=True)
@@ -40,7 +41,7 @@ class Lane:
     driver: Driver
     decide: Decide
     seed: int
-    propose_job: ProposeJob | None = None
+    jobs: JobController
     _trusted: bool = field(default=False, init=False)
 
     @property
@@ -52,10 +53,10 @@ class Lane:
         """Returns when this worker has no more to do; the journal says why."""
         try:
             self._recover()
-            reason = self.gate.over()
+            reason = self.gate.over_for(self.name)
             while reason is None:
                 self._work(self._enter())
-                reason = self.gate.over() or self._barren()
+                reason = self.gate.over_for(self.name) or self._barren()
         except VeristateError as error:
             reason = f"stopped: {error}"
         except Exception as error:  # one bad worker must not end the others
@@ -81,7 +82,8 @@ class Lane:
         restart, tree, direction, focus = self._start(mine, decision)
         live = decision is not None and decision.restart == LIVE
         if not (live and self._trusted):  # a workspace that nobody but the last segment could touch is what it was
-            self.gate.store.restore(tree, self.workspace)
+            self.jobs.leave(self.name, f"the workspace was restored to {restart}")
+            self.gate.store.restore(tree, self.workspace, quick=True)
         self._trusted = True
         if decision is not None and decision.imports:
             bring(self.gate.store, mine.cards, decision.imports, self.workspace)
@@ -146,7 +148,7 @@ class Lane:
             resources=self.task.resources,
             mark=self.gate.mark,
             context_chars=self.task.segment.context_chars,
-            confine=self.gate.confine,
+            confine=hiding(self.gate.confine, self.task),
             serve=self._serve,
             over=lambda: self._over(segment, deadline),
             spend=lambda cpu_s: self.gate.meter.runs(self.name, cpu_s),
@@ -154,7 +156,7 @@ class Lane:
         self._close(segment, self.driver.drive(seat))
 
     def _over(self, segment: Segment, deadline: float) -> str | None:
-        if reason := self.gate.over():
+        if reason := self.gate.over_for(self.name):
             return reason
         if time.monotonic() > deadline:
             return self._limit()
@@ -165,7 +167,8 @@ class Lane:
 
     def _close(self, segment: Segment, departure: Departure) -> None:
         remove_endpoints(self.workspace)
-        tree = self.gate.store.snapshot(self.workspace)
+        with self.jobs.held(self.name):
+            tree = self.gate.store.snapshot(self.workspace, quick=True)
         body = {
             "worker": self.name,
             "segment": segment.number,
@@ -181,7 +184,7 @@ class Lane:
         """The reply to any request of the worker."""
         kind = content.get("kind")
         if kind == "submit":
-            return self.gate.submit(self.name, self.workspace, str(content.get("note", "")))
+            return self.gate.submit(self.name, self.workspace, str(content.get("note", "")), self.jobs.held(self.name))
         if kind == "unfold":
             stages = content.get("stages")
             listed = [str(stage) for stage in stages] if isinstance(stages, list) else []
@@ -189,8 +192,8 @@ class Lane:
                 return {"ok": True, "text": unfold(self._mine().cards, str(content.get("id", "")), listed)}
             except InputError as error:
                 return {"ok": False, "text": str(error)}
-        if kind == "job" and self.propose_job is not None:
-            return self.propose_job(self.name, content)
+        if kind == "job":
+            return self.jobs.propose(self.name, content)
         return {"ok": False, "status": "refused", "text": f"this campaign serves no request of kind {kind!r}"}
 
     def _barren(self) -> str | None:

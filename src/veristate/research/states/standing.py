@@ -55,6 +55,7 @@ class WorkerStanding:
     segments: list[Segment] = field(default_factory=list)
     decisions: list[Decided] = field(default_factory=list)
     claimed: dict[int, tuple[Mapping[str, Any], int]] = field(default_factory=dict)
+    queries: int = 0
     folded: list[tuple[str, str]] = field(default_factory=list)
     ended: str | None = None
 
@@ -165,6 +166,7 @@ def _claimed(standing: Standing, _entry: Entry, content: dict[str, Any]) -> None
     worker.claimed[content["stage"]] = (content, attempts + 1)
     # Run again after a kill it is the same query: nobody has seen the first answer.
     standing.queries += attempts == 0
+    worker.queries += attempts == 0
 
 
 def _stage(standing: Standing, _entry: Entry, content: dict[str, Any]) -> None:

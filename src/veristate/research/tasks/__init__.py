@@ -1,5 +1,6 @@
 """What a campaign is asked to do: the task contract, and its loader."""
 
+from veristate.research.judgement import Rejection, Score, metric_text
 from veristate.research.tasks.contract import (
     Artifact,
     Budget,
@@ -12,7 +13,6 @@ from veristate.research.tasks.contract import (
     Task,
     filled,
 )
-from veristate.research.tasks.judgement import Rejection, Score, metric_text
 from veristate.research.tasks.reading import bundled_tasks, read_task
 from veristate.research.tasks.starting import new_task
 

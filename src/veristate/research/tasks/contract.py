@@ -6,7 +6,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
-from veristate.research.tasks.judgement import number
+from veristate.research.judgement import number
 
 T = TypeVar("T")
 Direction = Literal["maximise", "minimise"]
@@ -73,7 +73,10 @@ class Artifact:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Budget:
-    """Hard limits of a whole campaign; None: not limited. `money` is in the currency of the user's price table."""
+    """Hard limits of a whole campaign; None: not limited. `money` is in the currency of the user's price table.
+
+    `split_queries`: each worker has an equal part of the queries for itself, the first ones what is left over.
+    """
 
     wall_s: float | None = None
     cpu_s: float | None = None
@@ -82,6 +85,7 @@ class Budget:
     money: Decimal | None = None
     queries: int | None = None
     disk_bytes: int | None = None
+    split_queries: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

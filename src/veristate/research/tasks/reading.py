@@ -11,6 +11,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from veristate.core import InputError
+from veristate.research.judgement import metric_text
 from veristate.research.tasks.contract import (
     Artifact,
     Budget,
@@ -21,7 +22,6 @@ from veristate.research.tasks.contract import (
     SegmentLimits,
     Task,
 )
-from veristate.research.tasks.judgement import metric_text
 
 FORMAT = "veristate.task/1"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
@@ -247,8 +247,11 @@ def _budget(table: _Table) -> Budget:
         money=amount,
         queries=table.positive("queries", int),
         disk_bytes=table.positive("disk_bytes", int),
+        split_queries=table.take("split_queries", bool, False),
     )
     table.end()
+    if budget.split_queries and budget.queries is None:
+        raise table.fail("split_queries", "needs queries, which are split")
     if budget == Budget():
         raise table.fail("wall_s", "or another limit: a campaign without any would never end")
     return budget

@@ -91,14 +91,14 @@ class ProcessDriver:
             output=seat.log,
             mark=seat.mark,
             writable=(seat.workspace, seat.mailbox.folder, seat.home),
-            readable=(seat.task_folder,) if self.code.function else (),
+            readable=(seat.task_folder,) if self.code.function or "{task}" in "".join(self.code.command) else (),
             network=seat.resources.network,
             memory_bytes=seat.resources.memory_bytes,
         )
 
     def _argv(self, seat: Seat) -> tuple[str, ...]:
         if self.code.function is not None:
-            host = (sys.executable, "-P", "-m", "veristate.research.workers.host")
+            host = (sys.executable, "-P", "-m", "veristate.research.hosts.worker")
             return (*host, self.code.function, str(seat.task_folder))
         places = {
             "python": sys.executable,

@@ -19,7 +19,7 @@ from veristate.interfaces.report.svg import (
 from veristate.interfaces.report.words import clip
 from veristate.research import Card, Objective, Standing, WorkerStanding, objective_of
 
-HEIGHT, TOP, FOOT = 350, 26, 74
+HEIGHT, TOP, FOOT = 366, 26, 90
 _REFUSED_ROW, _TURN_ROW = 30, 14
 
 
@@ -36,7 +36,7 @@ def _draw(standing: Standing, width: int) -> Markup:
     end = max([float(card.spent_s) for card in standing.cards] + [turn.seconds for turn in turns(standing)] + [1e-3])
     x = Scale(low=0.0, high=end * 1.02, start=left, end=width - 14)
     y = _heights(standing, HEIGHT - FOOT, TOP)
-    drawn: list[Child] = [y_axis(y, left, width - 14, 6), x_axis(x, HEIGHT - 22, HEIGHT - FOOT, 6)]
+    drawn: list[Child] = [y_axis(y, left, width - 14, 6), x_axis(x, HEIGHT - 38, HEIGHT - FOOT, 6)]
     drawn.append(label((left + width) / 2, HEIGHT - 2, "seconds charged", "aside", anchor="middle"))
     drawn += _goals(objective, y, left, width - 14)
     drawn += [_mark_turn(standing, turn, x) for turn in turns(standing)]

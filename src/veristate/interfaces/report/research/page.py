@@ -19,6 +19,13 @@ _STYLE = """
 .hollow { fill: var(--card); } circle.hollow { stroke: var(--muted); }
 path.out { fill: none; stroke: var(--stop); stroke-width: 1.6; }
 .rows { max-height: 560px; overflow: auto; }
+@media (max-width: 600px) {
+  .stacked thead { display: none; }
+  .stacked tr { display: block; padding: 8px 0; border-bottom: 1px solid var(--line); }
+  .stacked td { display: block; position: relative; min-height: 1.5em; border: 0; padding: 1px 0 1px 6.6em; }
+  .stacked td { text-align: left; white-space: normal; overflow-wrap: anywhere; }
+  .stacked td::before { content: attr(data-label); position: absolute; left: 0; color: var(--muted); }
+}
 @media print { .rows { max-height: none; } }
 """
 _PARTS = (

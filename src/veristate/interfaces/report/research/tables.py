@@ -1,6 +1,8 @@
 """The parts of the page that are read: key figures, every re-anchoring, the results, the audit."""
 
-from veristate.interfaces.report.markup import Markup, el
+from collections.abc import Sequence
+
+from veristate.interfaces.report.markup import Child, Markup, el, void
 from veristate.interfaces.report.research.facts import Turn, improvements, turns
 from veristate.interfaces.report.words import SHOWN, clip, count, plural, seconds
 from veristate.research import Card, Standing, best_audited, objective_of, ranked, summary
@@ -35,24 +37,17 @@ def turns_table(standing: Standing) -> Markup:
     found = turns(standing)
     if not found:
         return el("p", "No segment has ended yet, so nothing was decided.", class_="lead")
-    head = el(
-        "tr", [el("th", text) for text in ("At", "Worker", "Restart state", "Direction", "Bottleneck", "Why", "By")]
-    )
-    rows = [_turn_row(turn) for turn in found[-200:]]
-    return el("div", el("table", el("thead", head), el("tbody", rows)), class_="scroll rows", tabindex=0)
+    head = ("At", "Worker", "Restart state", "Direction", "Bottleneck", "Why", "By")
+    return _table(head, [_turn_cells(turn) for turn in found[-200:]])
 
 
-def _turn_row(turn: Turn) -> Markup:
+def _turn_cells(turn: Turn) -> list[Sequence[Child]]:
     said = turn.decided.content
     by = said["decider"] + (f" ({clip(said['failure'], 80)})" if said["failure"] else "")
     restart = f"{turn.restart} restored" if turn.back else f"live ({turn.restart})"
-    cells = (turn.worker, restart, turn.direction, clip(said["bottleneck"], 140), clip(said["rationale"], 140), by)
-    evidence = el("small", "; ".join(said["evidence"]))
-    return el(
-        "tr",
-        el("td", seconds(turn.seconds), class_="number"),
-        [el("td", text, el("br"), evidence) if i == 4 else el("td", text) for i, text in enumerate(cells)],
-    )
+    why = [clip(said["rationale"], 140), void("br"), el("small", "; ".join(said["evidence"]))]
+    bottleneck = clip(said["bottleneck"], 140)
+    return [[seconds(turn.seconds)], [turn.worker], [restart], [turn.direction], [bottleneck], why, [by]]
 
 
 def results_table(standing: Standing) -> Markup:
@@ -71,20 +66,18 @@ def results_table(standing: Standing) -> Markup:
 
 
 def _cards(cards: list[Card]) -> Markup:
-    head = el("tr", [el("th", text) for text in ("At", "State", "From", "Result", "Arithmetic", "Note")])
-    rows = [
-        el(
-            "tr",
-            el("td", seconds(float(card.spent_s)), class_="number"),
-            el("td", card.place),
-            el("td", card.parent),
-            el("td", card.metric if card.status == "valid" else f"{card.status}: {clip(card.reason, 200)}"),
-            el("td", card.arithmetic),
-            el("td", clip(card.note, 120)),
-        )
+    rows: list[list[Sequence[Child]]] = [
+        [
+            [seconds(float(card.spent_s))],
+            [card.place],
+            [card.parent],
+            [card.metric if card.status == "valid" else f"{card.status}: {clip(card.reason, 200)}"],
+            [card.arithmetic],
+            [clip(card.note, 120)],
+        ]
         for card in cards
     ]
-    return el("div", el("table", el("thead", head), el("tbody", rows)), class_="scroll")
+    return _table(("At", "State", "From", "Result", "Arithmetic", "Note"), rows)
 
 
 def audit_part(standing: Standing) -> Markup:
@@ -94,15 +87,31 @@ def audit_part(standing: Standing) -> Markup:
     objective = objective_of(standing)
     best = best_audited(standing, objective)
     order = [card.place for card in ranked(standing, objective)]
-    head = el("tr", [el("th", text) for text in ("State", "Claimed", "Exact", "Said")])
-    rows = [
-        el(
-            "tr",
-            el("td", place + (" (best)" if best and place == best[0] else "")),
-            el("td", said["claimed"]),
-            el("td", said["metric"] or "excluded"),
-            el("td", ("repaired; " if said["repaired"] else "") + (clip(said["reason"], 200) or said["status"])),
-        )
+    rows: list[list[Sequence[Child]]] = [
+        [
+            [place + (" (best)" if best and place == best[0] else "")],
+            [said["claimed"]],
+            [said["metric"] or "excluded"],
+            [("repaired; " if said["repaired"] else "") + (clip(said["reason"], 200) or said["status"])],
+        ]
         for place, said in sorted(standing.audits.items(), key=lambda item: order.index(item[0]))
     ]
-    return el("div", el("table", el("thead", head), el("tbody", rows)), class_="scroll")
+    return _table(("State", "Claimed", "Exact", "Said"), rows)
+
+
+def _table(head: Sequence[str], rows: Sequence[Sequence[Sequence[Child]]]) -> Markup:
+    """Rows under their heads; on a phone each row is a card whose cells name their head."""
+    top = el("tr", [el("th", text) for text in head])
+    drawn = [
+        el(
+            "tr",
+            [
+                el("td", *cell, data_label=name, class_="number" if name == "At" else None)
+                for name, cell in zip(head, cells, strict=True)
+            ],
+        )
+        for cells in rows
+    ]
+    return el(
+        "div", el("table", el("thead", top), el("tbody", drawn), class_="stacked"), class_="scroll rows", tabindex=0
+    )

@@ -6,7 +6,7 @@ from veristate.interfaces.report.svg import cross, dot, figure, hover, label, po
 from veristate.interfaces.report.words import clip
 from veristate.research import Card, Place, Standing, WorkerStanding, objective_of
 
-_ROW, _LEFT, _WIDTH, _STEP_UPPER = 24, 46, 1040, 26.0
+_ROW, _LEFT, _WIDTH_UPPER, _STEP_UPPER, _LABEL = 24, 46, 1000, 18.0, 230
 ROWS_UPPER = 60
 
 
@@ -19,7 +19,8 @@ def _worker(standing: Standing, worker: WorkerStanding) -> Markup:
     objective = objective_of(standing)
     best = objective.best([str(card.metric) for card in worker.cards if card.counts])
     rows, places = _places(worker)
-    step = min(_STEP_UPPER, (_WIDTH - _LEFT - 150) / max(len(worker.cards), 1))
+    step = min(_STEP_UPPER, (_WIDTH_UPPER - _LEFT - _LABEL) / max(len(worker.cards), 1))
+    width = round(_LEFT + step * len(worker.cards)) + _LABEL
     at = {name: (_LEFT + column * step, _ROW * (row + 1)) for name, (column, row) in places.items()}
     height = _ROW * (rows + 2)
     drawn: list[Child] = [label(4, _ROW + 4, worker.name, "name")]
@@ -38,7 +39,8 @@ def _worker(standing: Standing, worker: WorkerStanding) -> Markup:
                 drawn.append(label(x + 4, y - 8, f"{found.place} {str(found.metric)[:22]}", "halo"))
         else:
             drawn.append(cross(x, y, 3.4, "out", hover(_told(found))))
-    return figure(_WIDTH, height, f"States of {worker.name}", *drawn)
+    # At its own size: what is wider than the page is scrolled to, not made too small to read.
+    return el("div", figure(width, height, f"States of {worker.name}", *drawn), style=f"width: {width}px")
 
 
 def _places(worker: WorkerStanding) -> tuple[int, dict[str, tuple[int, int]]]:

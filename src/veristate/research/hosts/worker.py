@@ -1,4 +1,4 @@
-"""The process in which a worker's Python function runs: `python -m veristate.research.workers.host FUNCTION FOLDER`."""
+"""The process in which a worker's Python function runs: `python -m veristate.research.hosts.worker FUNCTION FOLDER`."""
 
 import os
 import sys

@@ -1,4 +1,4 @@
-"""The process in which an evaluator's Python function runs: `python -m veristate.research.evaluating.host ORDER`.
+"""The process in which an evaluator's Python function runs: `python -m veristate.research.hosts.evaluator ORDER`.
 
 The order names the function, the candidate's folder, the parameters and the file for the reply. What the function
 prints goes to the log; the reply is written whole or not at all.
@@ -12,8 +12,8 @@ from typing import Any
 
 from veristate.core import InputError
 from veristate.research.functions import load_function
+from veristate.research.judgement import Rejection, Score, metric_text
 from veristate.research.processes import die_with_parent
-from veristate.research.tasks import Rejection, Score, metric_text
 
 
 def main(order_file: str) -> None:

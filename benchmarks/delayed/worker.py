@@ -1,0 +1,136 @@
+"""The workers: `worker.py KIND SEED`. Each goes on from what lies in its workspace and searches by itself, with kicks
+of its own when it stagnates, twice as large each time; told to redirect, it kicks first. What it draws comes from the
+segment's seed.
+"""
+
+import json
+import os
+import random
+import sys
+from importlib.machinery import SourceFileLoader
+from importlib.util import module_from_spec, spec_from_loader
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+from landscapes import CUBE, flipped, induced, start
+
+ASKED_UPPER = 40
+MAILBOX = Path(os.environ["VERISTATE_MAILBOX"])
+_LOADER = SourceFileLoader("submit", str(MAILBOX / "submit"))
+submit = module_from_spec(spec_from_loader("submit", _LOADER))
+_LOADER.exec_module(submit)
+
+
+class Over(Exception):  # noqa: N818 - an end, not an error
+    """The segment is over."""
+
+
+class Search:
+    """A segment: the candidate in the workspace, its value, the best on the way to it, the kicks since that best, and
+    what is planned next; all of it lies in the workspace's files, so restoring a state restores the search too.
+    """
+
+    def __init__(self, kind: str, seed: int) -> None:
+        told = json.loads((MAILBOX / "segment.json").read_text())
+        self.draw, self.asked, self.over = random.Random(told["seed"]), 0, False
+        self.redirect: bool = told["direction"] == "redirect"
+        kept = Path("search.json")
+        fresh = [start(kind, seed), -1, 0, []]
+        self.now, self.best, self.kicks, self.plan = json.loads(kept.read_text()) if kept.exists() else fresh
+        self.value = self.worth(self.now)  # a state that was judged before costs nothing
+
+    def worth(self, candidate: str) -> int:
+        """The evaluator's answer. The files are of the candidate while it is judged: that is what is archived.
+
+        Raises: Over when the segment is.
+        """
+        if self.over or self.asked == ASKED_UPPER:
+            raise Over
+        before, self.now = self.now, candidate
+        self._keep()
+        self.asked += 1
+        reply = submit.ask(MAILBOX, {"kind": "submit", "note": ""})
+        self.now, self.over = before, reply["segment_over"]
+        self._keep()
+        if reply["metric"] is None:
+            raise Over
+        return int(reply["metric"])
+
+    def take(self, candidate: str, value: int) -> None:
+        """Returns when the workspace holds this candidate."""
+        self.now, self.value = candidate, value
+        if value > self.best:
+            self.best, self.kicks = value, 0
+        self._keep()
+
+    def kick(self, first: int, upper: int) -> int:
+        """How much to change at once: `first`, doubled for each kick since the best."""
+        self.redirect, self.kicks = False, self.kicks + 1
+        return min(upper, first * 2 ** (self.kicks - 1))
+
+    def _keep(self) -> None:
+        Path("x.txt").write_text(self.now)
+        Path("search.json").write_text(json.dumps([self.now, self.best, self.kicks, self.plan]))
+
+
+def flip(bits: str, places: list[int]) -> str:
+    """The bits with those at `places` turned."""
+    return "".join(flipped(bit) if i in places else bit for i, bit in enumerate(bits))
+
+
+def threshold(search: Search) -> None:
+    """Detour: one or two bits at a time; what is worse by one is accepted one time in three."""
+    while True:
+        many = search.kick(3, 6) if search.redirect else search.draw.choice((1, 1, 2))
+        candidate = flip(search.now, search.draw.sample(range(len(search.now)), many))
+        value = search.worth(candidate)
+        if value >= search.value or many > 2 or (value == search.value - 1 and search.draw.random() < 1 / 3):
+            search.take(candidate, value)
+
+
+def growth(search: Search) -> None:
+    """Dead ends: the path grows at its end by corners that were drawn, handed in after every second one; where none
+    fits, some are taken off.
+    """
+    while True:
+        path = [int(part) for part in search.now.split()]
+        if search.redirect or not fitting(path):
+            path = path[: max(1, len(path) - search.kick(2, len(path)))]
+        for _ in range(2):
+            if found := fitting(path):
+                path.append(search.draw.choice(found))
+        candidate = " ".join(map(str, path))
+        search.take(candidate, search.worth(candidate))
+
+
+def fitting(path: list[int]) -> list[int]:
+    """The corners that may follow."""
+    near = [path[-1] ^ 1 << axis for axis in range(CUBE)]
+    return [corner for corner in near if corner not in path and induced([*path, corner])]
+
+
+def sweeps(search: Search) -> None:
+    """Late value: each bit in a drawn order, kept when better; then a kick, taken as it is, and the next sweep."""
+    bits = len(search.now)
+    swept = search.best >= 0 and not search.plan
+    while True:
+        if search.redirect or swept:
+            candidate = flip(search.now, search.draw.sample(range(bits), search.kick(3, bits // 2)))
+            search.plan = []
+            search.take(candidate, search.worth(candidate))
+        search.plan = search.plan or search.draw.sample(range(bits), bits)
+        while search.plan:
+            candidate = flip(search.now, [search.plan.pop()])
+            value = search.worth(candidate)
+            if value > search.value:
+                search.take(candidate, value)
+        swept = True
+
+
+if __name__ == "__main__":
+    try:
+        {"detour": threshold, "dead_ends": growth, "late_value": sweeps}[sys.argv[1]](
+            Search(sys.argv[1], int(sys.argv[2]))
+        )
+    except Over:
+        print("the segment is over")
