@@ -263,6 +263,7 @@ def timed(case: Case, rounds: int, *, scaled: bool) -> Data:
     ways: dict[str, Callable[[], Any]] = {
         "forward": case.forward,
         "probes": lambda: case.certify(Wanted(strategy="probes"), case.suspect(2)),
+        "probes, 12 draws": lambda: case.certify(Wanted(strategy="probes", draws=12), case.suspect(2)),
         "probes, inputs alone trusted": lambda: case.certify(Wanted(strategy="probes", trusted=1), case.suspect(1)),
         "memo fp32 (C2)": lambda: case.certify(Wanted(kind="C2", strategy="memo"), None),
         "memo fp64 (C1)": lambda: case.certify(Wanted(strategy="memo"), None),
@@ -413,7 +414,8 @@ def timed_claims(data: Data) -> list[Claim]:
             bar="<= 15; full recomputation 100+, memoised 20-28",
             met=shares["probes"] <= 0.15 if not label else None,
             detail=f"{label}export, environments, digests, probes, bounds, recomputation, decisions; forward "
-            f"{forward:.1f} CPU s; inputs alone trusted {100 * shares['probes, inputs alone trusted']:.1f} %",
+            f"{forward:.1f} CPU s; inputs alone trusted {100 * shares['probes, inputs alone trusted']:.1f} %"
+            + (f"; 12 draws {100 * shares['probes, 12 draws']:.1f} %" if "probes, 12 draws" in shares else ""),
         ),
         Claim(
             claim="memoised full recomputation over a forward, fp32 with its bits",

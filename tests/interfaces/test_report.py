@@ -18,6 +18,7 @@ from veristate.interfaces.report.svg import Scale, span, ticks
 from veristate.interfaces.report.words import clip, percent, share, small
 from veristate.screening import (
     AgentStory,
+    Assurance,
     Change,
     JournalLine,
     LayerFlags,
@@ -175,6 +176,7 @@ def made(n=2845, members=5, *, wrong=580, flagged=True, rules=None, seed=3, cert
         certificate=certificate if certified else None,
         committed=certified,
         committed_earlier=None,
+        commitment="",
         story=AgentStory(
             agent="keeps",
             recovery="restore",
@@ -344,11 +346,11 @@ def situation(request):
 
 
 def test_page_is_balanced_and_whole(situation):
-    """Every element of the page is closed in order, there is one heading of the first rank, and all six parts."""
+    """Every element of the page is closed in order, there is one heading of the first rank, and all its parts."""
     page = Page(situation[1])
     assert page.tags.count("h1") == 1
     parts = {value for tag, name, value in page.attributes if tag == "section" and name == "id"}
-    assert parts == {"figures", "changes", "scores", "flags", "cost", "story", "evidence"}
+    assert parts == {"figures", "assurance", "changes", "scores", "flags", "cost", "story", "evidence"}
 
 
 def test_page_loads_and_runs_nothing(situation):
@@ -661,3 +663,57 @@ def test_clip_counts_wide_characters_twice():
     assert clip("abcdef", 6) == "abcdef"
     assert clip("abcdefg", 6) == "abcde\u2026"
     assert len(clip("\u6f22" * 20, 10)) <= 6
+
+
+def probed(**more):
+    """A run under exact arithmetic whose scores are known as intervals."""
+    result = made(300, wrong=20, **more)
+    after = result.scores.certified
+    lower = tuple(max(v - 1e-6, 0.0) for v in after)
+    upper = tuple(min(v + 1e-6, 1.0) for v in after)
+    told = Assurance(
+        contract_kind="C1",
+        delta="1e-9",
+        certifies="decisions",
+        strategy="probes",
+        reason="probes is predicted to cost 1.4 s, against memo 3.1 s, full 22 s",
+        predicted_seconds=1.4,
+        spent_seconds=1.9,
+        rows_checked=291910,
+        probe_draws=16,
+    )
+    certificate = replace(result.certificate, contract_kind="C1", delta="1e-9", certifies="decisions")
+    scores = replace(result.scores, certified=lower, lower=lower, upper=upper)
+    checks = dict.fromkeys(result.checks, 0)
+    more = {"assurance": told, "certificate": certificate, "checks": checks, "layer_flags": ()}
+    return replace(result, scores=scores, recomputed_units=3, wrong_values=None, recomputations=(), **more)
+
+
+def test_each_interval_is_shown_with_the_room_that_makes_it_enough():
+    """Contract, delta, what is certified, strategy, reason and both costs; the room is what a second count gives."""
+    result = probed()
+    page = render_report(result)
+    text = re.sub("<[^>]*>", " ", page[page.index('id="assurance"') :])
+    for said in ("C1: exact arithmetic", "1e-9", "the decisions, not the score values", "against memo 3.1 s"):
+        assert said in text
+    for said in ("1.9 s, predicted 1.4 s", "291,910 exported rows, with 16 secret Gaussian probes"):
+        assert said in text
+    top = set(result.decisions[0].chosen)
+    ends = list(zip(result.scores.ids, result.scores.lower, result.scores.upper, strict=True))
+    rooms = [low - max(h for i, _, h in ends if i not in top) for n, low, _ in ends if n in top]
+    rooms += [min(low for i, low, _ in ends if i in top) - h for n, _, h in ends if n not in top]
+    table = page[page.index('class="intervals"') :]
+    shown = re.findall(r'<td class="number">([^<]*)</td>', table[: table.index("</table>")])[2::3]
+    assert shown[:5] == [small(room) for room in sorted(rooms)[:5]]
+    assert "No call was checked" not in page
+    assert "--contract exact --delta 1e-9 --strategy probes" in page
+
+
+def test_a_score_inside_its_interval_was_not_wrong():
+    """What the device gave is compared with the interval, not with one of its ends."""
+    result = probed()
+    outside = sum(
+        not a <= v <= b for a, v, b in zip(result.scores.lower, result.scores.before, result.scores.upper, strict=True)
+    )
+    assert 0 < outside <= 20
+    assert f"{outside} candidate" in render_report(result)

@@ -112,6 +112,16 @@ def test_a_view_of_another_table_is_not_certified(ledger, case):
     assert changed.propose(ledger).reasons == (Reason.VIEW_NOT_CERTIFIED,)
 
 
+def test_a_certificate_of_decisions_certifies_the_view_of_its_table(ledger, case):
+    """Where decisions alone are certified the table is one of intervals: a view of it carries the action, of another
+    one it does not.
+    """
+    decisions = case.change(certificate={"certifies": "decisions", "delta": "1e-9"})
+    other = decisions.change(view={"table": "8" * 64})
+    assert other.propose(ledger).reasons == (Reason.VIEW_NOT_CERTIFIED,)
+    assert decisions.propose(ledger).committed
+
+
 def test_a_view_of_another_request_is_unknown(ledger, case, another_case):
     """A view released for one request can't carry an action of another."""
     other = another_case("r2")

@@ -13,7 +13,9 @@ import psutil
 import pytest
 
 from veristate.core import EnvironmentUnusableError
+from veristate.research import read_task
 from veristate.research.processes import Launch, reap, start, tail
+from veristate.research.running.working import hiding
 from veristate.research.sandbox import confining, keeper
 from veristate.research.sandbox.confining import Profile, find_sandbox
 
@@ -109,6 +111,17 @@ def test_a_killed_engine_takes_its_trees_with_it(tmp_path, confine):
     (tmp_path / "leave.py").write_text(LEAVES)
     engine = forked(lambda: start(confine(launched(tmp_path, sys.executable, "-S", "leave.py"))))
     assert until((tmp_path / "left").exists)
+    os.kill(engine, signal.SIGKILL)
+    os.waitpid(engine, 0)
+    assert until(lambda: sleepers(tmp_path) == [])
+
+
+def test_an_engine_that_died_deaf_takes_its_trees_with_it(tmp_path):
+    """Killed before it has read that its command ended: what that left running in another session dies all the same."""
+    engine = forked(lambda: start(launched(tmp_path, "sh", "-c", "setsid sleep 4242 & echo > left")))
+    assert until((tmp_path / "left").exists)
+    time.sleep(0.3)
+    assert len(sleepers(tmp_path)) >= 2
     os.kill(engine, signal.SIGKILL)
     os.waitpid(engine, 0)
     assert until(lambda: sleepers(tmp_path) == [])
@@ -238,3 +251,10 @@ def test_without_bubblewrap_there_is_no_sandbox_and_it_is_said(monkeypatch):
             assert find_sandbox() is None
     confining._works.cache_clear()
     assert "no sandbox" in confining.NO_SANDBOX
+
+
+def test_a_campaign_hides_its_evaluator_from_workers(make_task, tmp_path):
+    """The evaluator's file and private folders are masked for workers and jobs; the worker's own file is not."""
+    folder = make_task(files={"private/labels.csv": "1"})
+    confine = hiding(lambda launch: launch, read_task(folder))
+    assert confine(launched(tmp_path, "true")).hidden == (folder / "judge.py", folder / "private")

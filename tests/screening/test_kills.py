@@ -11,22 +11,26 @@ from pathlib import Path
 import psutil
 import pytest
 
-from veristate.core import RefusedError
+from veristate.core import EnvironmentUnusableError, RefusedError
 from veristate.ledger import Ledger
+from veristate.screening.cases import herg
 from veristate.screening.running.home import open_home
 from veristate.store import Store
 
 KILLED = Path(__file__).with_name("killed.py")
 # The transactions of one run in this order: schema, contract, request, started, qualified, pass, fault, two
-# checkpoints, view, findings, requalified, recomputation, certificate, view, restored, the same view again, action.
-TRANSACTIONS = 18
+# checkpoints, view, findings, requalified, recomputation, certificate, view, restored, the same view again, action,
+# the recorder's key, the commitment.
+ACTION, TRANSACTIONS = 18, 20
 
 
-def run(table, home, *, step=0, when="after", kills=True):
+FAULTY = ["--predictor", "tiny:make", "--inject", "case2", "--seed", "3", "--recovery", "restore", "--compare"]
+
+
+def run(table, home, *, step=0, when="after", kills=True, options=FAULTY):
     """The exit code of the command, killed at a transaction unless the step is 0, with no process of its left."""
     mark = uuid.uuid4().hex
     command = [sys.executable, "-W", "ignore", str(KILLED), str(step), when, "screen", str(table), "--json"]
-    options = ["--predictor", "tiny:make", "--inject", "case2", "--seed", "3", "--recovery", "restore", "--compare"]
     environment = os.environ | {"VERISTATE_TEST_MARK": mark}
     done = subprocess.run([*command, *options, "--store", str(home)], capture_output=True, env=environment, check=False)
     if step and kills:
@@ -73,21 +77,28 @@ def kill_at(table, home, steps):
     found = json.loads(done.stdout)
     assert [found["selected"], found["tested"]] == [decision["chosen"] for decision in committed[0]]
     assert found["reference_match"] is True
+    made = [content["payload"] for kind, content in assert_whole(home) if kind == "commitment.made"]
+    assert made[1:] == [found["commitment"]]
     return len(committed)
 
 
 def test_runs_killed_on_the_way_are_followed_by_one_commitment(table, tmp_path):
     """Killed with the request opened, the pass kept, the view released, the certificate issued, the action proposed."""
-    steps = [(2, "after"), (5, "before"), (8, "after"), (12, "after"), (TRANSACTIONS, "before")]
+    steps = [(2, "after"), (5, "before"), (8, "after"), (12, "after"), (ACTION, "before")]
     assert kill_at(table, tmp_path / "home", steps) == 1
 
 
 def test_a_run_killed_just_after_it_committed_is_not_committed_again(table, tmp_path):
     """The commitment was on the disk: the same command finds it and says so."""
     home = tmp_path / "home"
-    run(table, home, step=TRANSACTIONS)
+    run(table, home, step=ACTION)
     assert [kind for kind, _ in assert_whole(home)][-1] == "action.committed"
     assert kill_at(table, home, []) == 1
+
+
+def test_a_run_killed_between_its_action_and_its_commitment_makes_it_later(table, tmp_path):
+    """Killed with the recorder's key made, and in the last moment of the commitment: one commitment in the end."""
+    assert kill_at(table, tmp_path / "home", [(ACTION + 1, "after"), (TRANSACTIONS, "before")]) == 1
 
 
 def test_a_run_has_as_many_transactions_as_are_killed(table, tmp_path):
@@ -102,6 +113,29 @@ def test_every_transaction_survives_a_kill(table, tmp_path, when):
     """Each transaction of a run is killed in its last moment and just after, in a home of its own."""
     for step in range(1, TRANSACTIONS + 1):
         assert kill_at(table, tmp_path / f"home-{step}", [(step, when)]) == 1
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(1800)
+def test_a_run_killed_while_it_is_certified_exactly_leaves_nothing_half_written(tmp_path):
+    """Killed around the pass, the enclosures, the certificate and the action: journal and store stay whole, and the
+    same command ends with one commitment.
+    """
+    try:
+        source = herg.herg_table()
+    except EnvironmentUnusableError as error:
+        pytest.skip(str(error))
+    table, home = tmp_path / "slice.csv", tmp_path / "home"
+    table.write_text("".join(source.read_text(encoding="utf-8").splitlines(keepends=True)[:41]))
+    member = ["--predictor", str(herg.herg_files().members[0]), "--sha256", herg.MEMBER_DIGESTS[0]]
+    options = [*member, "--output", str(herg.OUTPUT), "--contract", "exact", "--strategy", "memo"]
+    for step in range(6, 13):
+        run(table, home, step=step, when="before", options=options)
+        kinds = [kind for kind, _ in assert_whole(home)]
+        assert kinds.count("certificate.issued") <= kinds.count("certification.finished")
+    done = run(table, home, options=options)
+    assert done.returncode == 0, done.stderr.decode()
+    assert [kind for kind, _ in assert_whole(home)].count("action.committed") == 1
 
 
 def test_two_runs_at_once_on_one_store_are_refused(screen, tmp_path):

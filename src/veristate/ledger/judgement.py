@@ -38,8 +38,8 @@ class Standing:
 def judge(action: Action, standing: Standing | None) -> tuple[Reason, ...]:
     """Every reason against the action, in the order of `Reason`; empty when it may be committed.
 
-    Of an unknown request nothing else can be said. Without a certificate of values no view is certified; without any
-    certificate no decision is compared.
+    Of an unknown request nothing else can be said. Without a certificate no view is certified and no decision is
+    compared. A certificate of decisions alone names the table of intervals that an agent may read.
     """
     if standing is None:
         return (Reason.REQUEST_UNKNOWN,)
@@ -62,7 +62,7 @@ def _view(action: Action, standing: Standing) -> list[Reason]:
         return against
     if view.contract != standing.request.contract:
         against.append(Reason.VIEW_CONTRACT_DIFFERS)
-    if certificate is None or certificate.certifies != "values" or view.table != certificate.table:
+    if certificate is None or view.table != certificate.table:
         against.append(Reason.VIEW_NOT_CERTIFIED)
     return against
 

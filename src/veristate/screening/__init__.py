@@ -10,6 +10,7 @@ from veristate.screening.outcome.outputs import (
 )
 from veristate.screening.outcome.result import (
     AgentStory,
+    Assurance,
     Change,
     JournalLine,
     LayerFlags,
@@ -22,6 +23,7 @@ from veristate.screening.studies.calibrate import Calibration, calibrate
 
 __all__ = [
     "AgentStory",
+    "Assurance",
     "Calibration",
     "Change",
     "JournalLine",

@@ -28,7 +28,7 @@ from veristate.core import (
 )
 from veristate.core.records import RuleKind
 from veristate.ledger import Ledger, Outcome
-from veristate.screening.scoretable import FILE, ScoreTable
+from veristate.screening.scoretable import FILE, ScoreTable, Table
 from veristate.store import Store, remove_folder
 
 T = TypeVar("T")
@@ -56,7 +56,7 @@ class Episode:
     restored: bool = False
     _agent: Agent = field(init=False)
     _session: Session = field(init=False)
-    _offered: ScoreTable | None = None
+    _offered: Table | None = None
     _start: Checkpoint | None = None
     _kept: bool = False
     _shown: View | None = None
@@ -121,7 +121,7 @@ class Episode:
                 request_id=self.request.request_id, view=pending.view, payload=pending.payload
             )
 
-    def conclude(self, table: ScoreTable, certificate: Certificate) -> Outcome:
+    def conclude(self, table: Table, certificate: Certificate) -> Outcome:
         """What the gateway says of the action the agent hands in, the certified table being there now.
 
         Raises: RefusedError naming what of the agent's state can't be kept, so that nothing is released to it;

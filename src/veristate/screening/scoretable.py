@@ -1,14 +1,15 @@
-"""The table an agent is shown: identifiers, calibrated scores, member probabilities, as the bytes of a CSV file."""
+"""The tables an agent is shown, as the bytes of a CSV file: certified scores and members, or intervals of scores."""
 
 import csv
 import io
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from veristate.core import InputError, decimal_string
-from veristate.decisions import ensemble_mean
+from veristate.decisions import Box, ensemble_mean
 
 FILE = "scores.csv"
 
@@ -35,10 +36,51 @@ class ScoreTable:
 
     def to_csv(self) -> bytes:
         """The file's bytes: every number as the shortest decimal string that reads back exactly."""
-        text = io.StringIO()
-        writer = csv.writer(text, lineterminator="\n")
-        writer.writerow(self.fields)
         members = self.members.astype(np.float64).T.tolist()
-        for name, score, values in zip(self.ids, self.scores.tolist(), members, strict=True):
-            writer.writerow([name, decimal_string(score), *map(decimal_string, values)])
-        return text.getvalue().encode()
+        scores = self.scores.tolist()
+        return _csv(self.fields, ([n, s, *v] for n, s, v in zip(self.ids, scores, members, strict=True)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class IntervalTable:
+    """Proven intervals of all candidates' calibrated means in table order, where decisions alone are certified.
+
+    `scores` are the lower ends: one point of the box of intervals, and every point of it gives the certified decisions,
+    so a reader who ranks by them decides as certified. No value of the suspect device stands here. Shapes: [n].
+    """
+
+    ids: tuple[str, ...]
+    lower: NDArray[np.float64]
+    upper: NDArray[np.float64]
+
+    @classmethod
+    def of(cls, ids: tuple[str, ...], box: Box) -> "IntervalTable":
+        """The table of a box of scores [n]."""
+        return cls(ids=ids, lower=box.lower, upper=box.upper)
+
+    @property
+    def scores(self) -> NDArray[np.float64]:
+        """The lower ends."""
+        return self.lower
+
+    @property
+    def fields(self) -> tuple[str, ...]:
+        """The columns."""
+        return ("id", "score", "score_lower", "score_upper")
+
+    def to_csv(self) -> bytes:
+        """The file's bytes: every end as the shortest decimal string that reads back exactly."""
+        ends = zip(self.ids, self.lower.tolist(), self.upper.tolist(), strict=True)
+        return _csv(self.fields, ([name, low, low, high] for name, low, high in ends))
+
+
+Table = ScoreTable | IntervalTable
+
+
+def _csv(fields: Sequence[str], rows: Iterable[Sequence[str | float]]) -> bytes:
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(fields)
+    for name, *numbers in rows:
+        writer.writerow([name, *(decimal_string(float(value)) for value in numbers)])
+    return text.getvalue().encode()

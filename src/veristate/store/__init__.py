@@ -4,6 +4,7 @@ Write order: chunks, then the blob that lists them; blobs, then the tree that na
 that is handed out. Read in reverse. A crash leaves orphans, never a dangling reference.
 """
 
+from veristate.store.collecting import Collected
 from veristate.store.fsck import FindingKind, StoreFinding
 from veristate.store.store import FORMAT, Store
 from veristate.store.trees import FileEntry, FolderEntry, LinkEntry, Tree
@@ -11,6 +12,7 @@ from veristate.store.workspace import remove as remove_folder
 
 __all__ = [
     "FORMAT",
+    "Collected",
     "FileEntry",
     "FindingKind",
     "FolderEntry",

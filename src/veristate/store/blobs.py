@@ -1,15 +1,20 @@
-"""Blobs on the disk: a file per content, named by the SHA-256 of the content.
+"""Blobs on the disk, named by the SHA-256 of their content: a file for each that was put, packs for those of snapshots.
 
-The first byte of the file says how the rest is to be read: `r` the content itself, `z` the content as one zstd frame,
-`m` a canonical list of chunks, each a blob of its own. Which of them is used never changes the name.
+The first byte of a blob's file, or of its part of a pack, says how the rest is to be read: `r` the content itself, `z`
+the content as one zstd frame, `m` a canonical list of chunks, each a blob of its own. Which of them is used never
+changes the name.
 """
 
 import hashlib
 import io
 import json
+import os
 import re
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from typing import BinaryIO
 
@@ -17,9 +22,12 @@ import zstandard
 
 from veristate.core import InputError, TamperError, canonical_bytes, digest
 from veristate.store.files import disk, sync_folder, write_whole
+from veristate.store.packs import Packs
 
 SPLIT_ABOVE = 4 * 2**20
 CHUNK = 2**20
+PACKS = "packs"
+_PROBE = 2**16
 CHUNKS_FORMAT = "veristate.chunks/1"
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 
@@ -34,20 +42,19 @@ class Blobs:
 
     def __init__(self, folder: Path, *, temporary: Path) -> None:
         self.folder = folder
-        self._temporary = temporary
+        self.temporary = temporary
+        self.packs = Packs(folder / PACKS)
 
     def path(self, name: str) -> Path:
-        """Where the blob of digest `name` is, or would be.
+        """Where the blob of digest `name` is, or would be, when it has a file of its own.
 
         Raises: InputError when `name` is no digest.
         """
-        if not is_digest(name):
-            raise InputError(f"not a SHA-256 in lower-case hexadecimal: {name!r}")
-        return self.folder / name[:2] / name
+        return self.folder / _checked(name)[:2] / name
 
     def has(self, name: str) -> bool:
         """Whether the store holds a blob of this digest; its bytes are not read."""
-        return self.path(name).is_file()
+        return self.packs.has(_checked(name)) or self.path(name).is_file()
 
     def put(self, data: bytes) -> str:
         """The SHA-256 of `data`, which is on the disk when this returns.
@@ -59,21 +66,7 @@ class Blobs:
 
     def put_stream(self, source: BinaryIO) -> tuple[str, int]:
         """The SHA-256 and the size of what `source` gives until its end; large content is never held whole."""
-        start = source.read(SPLIT_ABOVE + 1)
-        if len(start) <= SPLIT_ABOVE:
-            name = digest(start)
-            self._keep(name, start)
-            return name, len(start)
-        whole = hashlib.sha256()
-        size = 0
-        chunks = []
-        for chunk in _chunks(start, source):
-            whole.update(chunk)
-            size += len(chunk)
-            chunks.append(digest(chunk))
-            self._keep(chunks[-1], chunk)
-        self._keep_file(whole.hexdigest(), _chunk_list(size, chunks))
-        return whole.hexdigest(), size
+        return split(source, self._keep, self._keep_list)
 
     def get(self, name: str) -> bytes:
         """The content of the blob, re-hashed.
@@ -82,24 +75,27 @@ class Blobs:
         """
         return b"".join(self.pieces(name))
 
-    def pieces(self, name: str) -> Iterator[bytes]:
+    def pieces(self, name: str, *, verified: bool = True) -> Iterator[bytes]:
         """The content in pieces of at most 4 MiB. Each piece is verified before it is given, the whole at the end:
-        a caller acts on the content only when the iterator has ended. Raises: as `get`.
+        a caller acts on the content only when the iterator has ended. Not `verified`, the caller hashes the whole.
+
+        Raises: as `get`.
         """
         stored = self._read(name)
         chunks = self.chunks(name, stored)
         if chunks is None:
-            yield self._content(name, stored)
+            yield self._content(name, stored, verified=verified)
             return
         whole = hashlib.sha256()
         size = 0
         for chunk in chunks:
-            piece = self._content(chunk, self._read(chunk, listed_in=name))
-            whole.update(piece)
+            piece = self._content(chunk, self._read(chunk, listed_in=name), verified=verified)
+            if verified:
+                whole.update(piece)
             size += len(piece)
             yield piece
-        if whole.hexdigest() != name or _chunk_list(size, chunks) != stored:
-            raise self._tampered(name, "its chunks give other bytes")
+        if (verified and whole.hexdigest() != name) or _chunk_list(size, chunks) != stored:
+            raise self.tampered(name, "its chunks give other bytes")
 
     def chunks(self, name: str, stored: bytes | None = None) -> list[str] | None:
         """The digests of the chunks of a large blob; None when the blob holds its content itself."""
@@ -109,66 +105,95 @@ class Blobs:
         try:
             listed = json.loads(stored[1:])["chunks"]
         except (ValueError, KeyError, TypeError, RecursionError) as error:
-            raise self._tampered(name, f"its list of chunks can't be read: {error!r}") from error
+            raise self.tampered(name, f"its list of chunks can't be read: {error!r}") from error
         if not isinstance(listed, list) or not all(is_digest(chunk) for chunk in listed):
-            raise self._tampered(name, "its list of chunks holds something that is no digest")
+            raise self.tampered(name, "its list of chunks holds something that is no digest")
         return listed
 
-    def _read(self, name: str, listed_in: str | None = None) -> bytes:
-        """The bytes of the file. A chunk that a list names must be there, a blob that is asked for may not be."""
+    def verify(self, name: str) -> None:
+        """Returns when the blob, which holds its content itself, is what its name says. Raises: as `get`."""
+        self._content(name, self._read(name))
+
+    def stored(self, name: str, size: int | None = None) -> bytes | None:
+        """The bytes as they are stored, or the first `size` of them; None when there is no such blob."""
+        found = self.packs.read(_checked(name), size)
+        if found is not None:
+            return found
         path = self.path(name)
-        with disk(path), suppress(FileNotFoundError):
-            return path.read_bytes()
+        with disk(path), suppress(FileNotFoundError), path.open("rb", buffering=0) as source:
+            return source.read() if size is None else source.read(size)
+        return self.packs.read(name, size, look=True)
+
+    def _read(self, name: str, listed_in: str | None = None) -> bytes:
+        """The stored bytes. A chunk that a list names must be there, a blob that is asked for may not be."""
+        stored = self.stored(name)
+        if stored is not None:
+            return stored
         if listed_in is None:
             raise InputError(f"no blob {name} in {self.folder}; is this the right store?")
-        raise self._tampered(listed_in, f"its chunk {name} is missing")
+        raise self.tampered(listed_in, f"its chunk {name} is missing")
 
-    def _content(self, name: str, stored: bytes) -> bytes:
-        """The content of a blob that holds it itself, verified."""
+    def _content(self, name: str, stored: bytes, *, verified: bool = True) -> bytes:
+        """The content of a blob that holds it itself."""
         kind, rest = stored[:1], stored[1:]
         if kind == b"z":
             try:
                 if not 0 <= zstandard.frame_content_size(rest) <= SPLIT_ABOVE:
-                    raise self._tampered(name, "its frame claims an impossible size")
-                rest = zstandard.ZstdDecompressor().decompress(rest, allow_extra_data=False)
+                    raise self.tampered(name, "its frame claims an impossible size")
+                rest = _zstd().decompressor.decompress(rest, allow_extra_data=False)
             except zstandard.ZstdError as error:
-                raise self._tampered(name, f"its frame can't be read: {error}") from error
+                raise self.tampered(name, f"its frame can't be read: {error}") from error
         elif kind != b"r":
-            raise self._tampered(name, f"it begins with {kind!r}")
-        if digest(rest) != name:
-            raise self._tampered(name, f"it holds the content {digest(rest)}")
+            raise self.tampered(name, f"it begins with {kind!r}")
+        if verified and digest(rest) != name:
+            raise self.tampered(name, f"it holds the content {digest(rest)}")
         return rest
 
-    def _tampered(self, name: str, what: str) -> TamperError:
+    def tampered(self, name: str, what: str) -> TamperError:
+        """The error for a blob whose bytes are not those of its name."""
         return TamperError(
-            f"blob {name} is damaged, {what}: {self.path(name)}; run fsck, and bring the file back from a copy"
+            f"blob {name} is damaged, {what}: {self.where(name)}; run fsck, and bring the file back from a copy"
         )
 
+    def where(self, name: str) -> Path:
+        """The file that holds the blob, a pack or its own."""
+        return self.packs.path_of(name) or self.path(name)
+
     def _keep(self, name: str, data: bytes) -> None:
-        """Returns when `data` is on the disk as the blob `name`.
+        """Returns when `data` is on the disk as the blob `name`, in a file of its own.
 
         What is there already is compared, not trusted: a workspace is deleted on the strength of its snapshot.
         """
-        if self.has(name):
-            self._content(name, self._read(name))
-            self._sync(name)
+        if self.path(name).is_file():
+            self._content(name, self._own(name))
+            self._renew(name)
             return
-        packed = zstandard.ZstdCompressor(level=1).compress(data)
-        self._write(name, b"z" + packed if len(packed) < len(data) else b"r" + data)
+        self._write(name, packed(data))
 
-    def _keep_file(self, name: str, stored: bytes) -> None:
-        if not self.has(name):
+    def _keep_list(self, name: str, stored: bytes) -> None:
+        if not self.path(name).is_file():
             self._write(name, stored)
-        elif self._read(name) == stored:
-            self._sync(name)
+        elif self._own(name) == stored:
+            self._renew(name)
         else:
-            raise self._tampered(name, "it lists other chunks")
+            raise self.tampered(name, "it lists other chunks")
+
+    def _own(self, name: str) -> bytes:
+        path = self.path(name)
+        with disk(path):
+            return path.read_bytes()
+
+    def _renew(self, name: str) -> None:
+        """Returns when the blob counts as new again, and is not collected before anybody has named it."""
+        with disk(self.path(name)):
+            os.utime(self.path(name))
+        self._sync(name)
 
     def _write(self, name: str, stored: bytes) -> None:
         path = self.path(name)
         with disk(path):
             path.parent.mkdir(exist_ok=True)
-        write_whole(path, stored, temporary=self._temporary)
+        write_whole(path, stored, temporary=self.temporary)
         self._sync(name)
 
     def _sync(self, name: str) -> None:
@@ -178,11 +203,71 @@ class Blobs:
             sync_folder(path.parent)
             sync_folder(self.folder)
 
+    def size_bytes(self) -> int:
+        """The size of all that is stored."""
+        return sum(path.stat().st_size for path in (*self.files(), *self.packs.paths()))
+
     def files(self) -> Iterator[Path]:
-        """Each file in the folder, in order."""
+        """Each file in the folder that is in no pack, in order."""
         with disk(self.folder):
             for shelf in sorted(self.folder.iterdir()):
+                if shelf.name == PACKS and shelf.is_dir():
+                    continue
                 yield from sorted(shelf.iterdir()) if shelf.is_dir() else [shelf]
+
+
+class _Zstd(threading.local):
+    """One of each for a thread: making them costs more than a small file."""
+
+    def __init__(self) -> None:
+        self.compressor = zstandard.ZstdCompressor(level=1)
+        self.decompressor = zstandard.ZstdDecompressor()
+
+
+@cache
+def _zstd() -> _Zstd:
+    return _Zstd()
+
+
+def packed(data: bytes) -> bytes:
+    """`data` as a blob's file holds it. A large one is compressed only when its beginning shrinks."""
+    compressor = _zstd().compressor
+    if len(data) <= _PROBE or len(compressor.compress(data[:_PROBE])) < 0.97 * _PROBE:
+        frame = compressor.compress(data)
+        if len(frame) < len(data):
+            return b"z" + frame
+    return b"r" + data
+
+
+def split(
+    source: BinaryIO, keep: Callable[[str, bytes], None], keep_list: Callable[[str, bytes], None]
+) -> tuple[str, int]:
+    """The SHA-256 and the size of the content, after it was given to `keep`, whole or in chunks that `keep_list` then
+    lists. The hash of the whole is taken beside those of the chunks, in a thread of its own.
+    """
+    start = source.read(SPLIT_ABOVE + 1)
+    if len(start) <= SPLIT_ABOVE:
+        name = digest(start)
+        keep(name, start)
+        return name, len(start)
+    whole, size, chunks = hashlib.sha256(), 0, []
+    with ThreadPoolExecutor(max_workers=1) as beside:
+        last: Future[None] | None = None
+        for chunk in _chunks(start, source):
+            if last is not None:
+                last.result()
+            last = beside.submit(whole.update, chunk)
+            size += len(chunk)
+            chunks.append(digest(chunk))
+            keep(chunks[-1], chunk)
+    keep_list(whole.hexdigest(), _chunk_list(size, chunks))
+    return whole.hexdigest(), size
+
+
+def _checked(name: str) -> str:
+    if not is_digest(name):
+        raise InputError(f"not a SHA-256 in lower-case hexadecimal: {name!r}")
+    return name
 
 
 def _chunks(start: bytes, source: BinaryIO) -> Iterator[bytes]:

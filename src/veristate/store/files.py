@@ -1,5 +1,6 @@
 """Writing that survives: a file is there whole or not at all, and trouble with the disk says what to do."""
 
+import ctypes
 import errno
 import fcntl
 import os
@@ -28,8 +29,46 @@ def disk(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        advice = _ADVICE.get(error.errno or 0, "see to the disk and run again")
-        raise EnvironmentUnusableError(f"{path}: {error.strerror or error}; {advice}") from error
+        raise refused(path, error) from error
+
+
+def refused(path: Path, error: OSError) -> EnvironmentUnusableError:
+    """Our error for one of the file system's, naming `path` and what to do."""
+    advice = _ADVICE.get(error.errno or 0, "see to the disk and run again")
+    return EnvironmentUnusableError(f"{path}: {error.strerror or error}; {advice}")
+
+
+_LIBC = ctypes.CDLL(None, use_errno=True)
+_WAIT_BEFORE, _WRITE = 1, 2
+
+
+def sync_all(folder: Path) -> None:
+    """Returns when everything written on the file system of `folder` is on the disk: one wait for any number of files.
+
+    Source: syncfs(2).
+    """
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        if getattr(_LIBC, "syncfs", None) is None:
+            os.sync()
+        elif _LIBC.syncfs(descriptor) != 0:
+            code = ctypes.get_errno()
+            raise OSError(code, os.strerror(code), str(folder))
+    finally:
+        os.close(descriptor)
+
+
+def start_writing_back(descriptor: int) -> bool:
+    """Whether the dirty pages of this file are on their way to the disk: a write through a mapping, made after this,
+    changes the file's time of change, which it need not do while the page is dirty already.
+
+    Source: sync_file_range(2).
+    """
+    call = getattr(_LIBC, "sync_file_range", None)
+    if call is None:
+        return False
+    zero = ctypes.c_longlong(0)
+    return bool(call(descriptor, zero, zero, _WAIT_BEFORE | _WRITE) == 0)
 
 
 def sync_folder(folder: Path) -> None:
@@ -56,7 +95,7 @@ def write_whole(target: Path, data: bytes, *, temporary: Path) -> None:
 
     Raises: EnvironmentUnusableError when the disk refuses.
     """
-    with disk(target), _locked(temporary, fcntl.LOCK_SH):
+    with disk(target), writing(temporary):
         draft = temporary / f"{os.getpid()}-{secrets.token_hex(8)}"
         try:
             descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o444)
@@ -91,6 +130,20 @@ def remove_dead(temporary: Path) -> int:
 def locked_folder(folder: Path) -> Iterator[None]:
     """A block in which no other `locked_folder` of the same folder runs, in this process or another; it waits."""
     with disk(folder), _locked(folder, fcntl.LOCK_EX):
+        yield
+
+
+@contextmanager
+def writing(temporary: Path) -> Iterator[None]:
+    """A block in which drafts may lie in `temporary`, and nothing that is in the store is collected."""
+    with _locked(temporary, fcntl.LOCK_SH):
+        yield
+
+
+@contextmanager
+def no_writer(temporary: Path) -> Iterator[None]:
+    """A block in which nobody writes into the store; it waits for those who do."""
+    with _locked(temporary, fcntl.LOCK_EX):
         yield
 
 

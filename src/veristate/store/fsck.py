@@ -7,6 +7,7 @@ from pathlib import Path
 
 from veristate.core import InputError, TamperError
 from veristate.store.blobs import Blobs, is_digest
+from veristate.store.packs import read_index
 from veristate.store.workspace import check
 
 
@@ -37,8 +38,11 @@ class StoreFinding:
 
 def findings(blobs: Blobs, temporary: Path, trees: Iterable[str]) -> Iterator[StoreFinding]:
     """What is wrong with the blobs, with the drafts, and with the given trees and all below them."""
+    blobs.packs.forget()
     for path in blobs.files():
         yield from _blob(blobs, path)
+    for path in sorted(blobs.packs.folder.iterdir()) if blobs.packs.folder.is_dir() else ():
+        yield from _pack(blobs, path)
     for path in sorted(temporary.iterdir()):
         detail = "left by a killed writer, or being written now"
         yield StoreFinding(kind=FindingKind.DRAFT, subject=path.name, path=path, detail=detail)
@@ -55,6 +59,23 @@ def _blob(blobs: Blobs, path: Path) -> Iterator[StoreFinding]:
     if not is_digest(name) or blobs.path(name) != path or path.is_symlink() or not path.is_file():
         yield StoreFinding(kind=FindingKind.STRAY, subject=name, path=path, detail="not a blob of this store")
         return
+    yield from _content(blobs, name, path)
+
+
+def _pack(blobs: Blobs, path: Path) -> Iterator[StoreFinding]:
+    if path.suffix != ".pack" or not is_digest(path.stem) or path.is_symlink() or not path.is_file():
+        yield StoreFinding(kind=FindingKind.STRAY, subject=path.name, path=path, detail="not a pack of this store")
+        return
+    try:
+        index = read_index(path)
+    except TamperError as error:
+        yield StoreFinding(kind=FindingKind.DAMAGED, subject=path.stem, path=path, detail=str(error))
+        return
+    for key in index:
+        yield from _content(blobs, key.hex(), path)
+
+
+def _content(blobs: Blobs, name: str, path: Path) -> Iterator[StoreFinding]:
     try:
         missing = [chunk for chunk in blobs.chunks(name) or () if not blobs.has(chunk)]
         for chunk in missing:

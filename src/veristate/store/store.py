@@ -8,15 +8,19 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from veristate.core import EnvironmentUnusableError, InputError, RefusedError, digest
+from veristate.store.batch import batch
 from veristate.store.blobs import Blobs
-from veristate.store.files import disk, locked_folder, remove_dead, sync_folder, write_whole
+from veristate.store.collecting import Collected, Roots, collect
+from veristate.store.files import disk, locked_folder, remove_dead, sync_all, sync_folder, write_whole
 from veristate.store.fsck import StoreFinding, findings
+from veristate.store.seen import Seen, tells_of_writes
 from veristate.store.swap import put_back, swap_in
 from veristate.store.trees import Tree
 from veristate.store.workspace import build, capture, remove
 
 FORMAT = "veristate-store/1"
-_OURS = {"blobs", "drafts", "format", "lock"}
+SPARE_S = 3600.0
+_OURS = {"blobs", "drafts", "format", "lock", "pins", "recent", "seen"}
 _LINE = re.compile(rb"veristate-store/[0-9]+\n")
 
 
@@ -27,19 +31,21 @@ class Store:
     the only one. A copy made by `fork` shares the exclusive lock of its parent until it ends.
     """
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, *, bytes_upper: int | None = None) -> None:
         self.root = root
+        self._bytes_upper = bytes_upper
+        self._roots = Roots(pins=root / "pins", recent=root / "recent")
         self._drafts = root / "drafts"
         self._blobs = Blobs(root / "blobs", temporary=self._drafts)
 
     @classmethod
-    def open(cls, root: Path) -> "Store":
-        """The store in `root`, made if there is none.
+    def open(cls, root: Path, *, bytes_upper: int | None = None) -> "Store":
+        """The store in `root`, made if there is none. No snapshot makes it larger than `bytes_upper`.
 
         Raises: EnvironmentUnusableError for a version this code doesn't know, or a folder it may not use; InputError
         for a folder that holds something else.
         """
-        store = cls(root.absolute())
+        store = cls(root.absolute(), bytes_upper=bytes_upper)
         line = store.root / "format"
         with disk(store.root):
             found = line.read_bytes() if line.exists() else store._create(line)
@@ -88,48 +94,99 @@ class Store:
         """The folder that the manifest `name` describes. Raises: as `get`; TamperError when it is no manifest."""
         return Tree.from_bytes(self.get(name), name)
 
-    def snapshot(self, folder: Path) -> str:
+    def snapshot(self, folder: Path, *, quick: bool = False) -> str:
         """The digest of the tree manifest of `folder`, all of whose content is in the store when this returns.
 
-        Nobody may write in the folder meanwhile: each file is read once, at some moment.
+        Nobody may write in the folder meanwhile: each file is read once, at some moment. `quick`: a file whose inode,
+        size and times are those of the last quick snapshot is taken to hold what it held, and content that the store
+        holds already is not compared with it. Not for what is certified.
 
-        Raises: InputError naming sockets, FIFOs, devices and mounts, or when `folder` is no folder.
+        Raises: InputError naming sockets, FIFOs, devices and mounts, or when `folder` is no folder; RefusedError when
+        it doesn't fit into what the store may hold. Nothing was added then.
         """
         folder = self._workspace(folder)
         with locked_folder(folder.parent):
             self._settle(folder)
-            return capture(self._blobs, folder)
+            seen = self._seen(folder, quick)
+            tree = self._capture(folder, seen)
+            if seen is not None:
+                seen.save()
+            return tree
 
-    def restore(self, tree: str, folder: Path) -> str:
+    def restore(self, tree: str, folder: Path, *, quick: bool = False) -> str:
         """The digest of what `folder` held before; it holds `tree` now, in bytes, modes, names and links.
 
         The folder is swapped whole: staged beside it, then exchanged. A process whose working directory is inside
         stays in the old folder, which is removed: it must chdir to the path again. A folder that doesn't exist is
-        made, and counts as an empty one. Whatever is removed is in the snapshot whose digest is returned.
+        made, and counts as an empty one. Whatever is removed is in the snapshot whose digest is returned. `quick` is
+        as in `snapshot`, and the new content is not forced to the disk: after a power cut, restore again.
 
         Raises: InputError when the store lacks the tree, or the present content can't be kept; TamperError when a
-        part of the tree is damaged or leads outside. The folder is unchanged then, if nobody wrote in it meanwhile.
+        part of the tree is damaged or leads outside; RefusedError when the present content doesn't fit into what the
+        store may hold. The folder is unchanged then, if nobody wrote in it meanwhile.
         """
         folder = self._workspace(folder)
         staged, aside = _siblings(folder)
         with locked_folder(folder.parent):
             self._settle(folder)
+            seen, new = self._seen(folder, quick), self._seen(folder, quick)
             try:
-                build(self._blobs, tree, staged)
+                build(self._blobs, tree, staged, new)
                 with disk(folder):
+                    if not quick:
+                        sync_all(staged)
                     folder.mkdir(exist_ok=True)
-                capture(self._blobs, folder)
+                self._capture(folder, seen)
+                if new is not None:
+                    new.settle()
             except BaseException:
                 if staged.exists():
                     remove(staged)
                 raise
             with disk(folder):
                 old = swap_in(staged, folder, aside=aside)
-                sync_folder(folder.parent)
+                if not quick:
+                    sync_folder(folder.parent)
             # Once more, now that no path leads there: a write between the first reading and the swap is kept too.
-            replaced = capture(self._blobs, old)
+            replaced = self._capture(old, seen)
             remove(old)
+            if new is not None:
+                new.save()
             return replaced
+
+    def pin(self, name: str, tree: str) -> None:
+        """Returns when `tree`, and all it names, is kept by `collect` until `unpin`; an earlier pin of this name goes.
+
+        Raises: InputError for a name that is no plain word, or a digest that is not in the store.
+        """
+        if not self.has(tree):
+            raise InputError(f"no tree {tree} in {self.root}; only what is there can be pinned")
+        self._roots.pin(name, tree, temporary=self._drafts)
+
+    def unpin(self, name: str) -> None:
+        """Returns when there is no pin of this name."""
+        self._roots.unpin(name)
+
+    def pins(self) -> dict[str, str]:
+        """The pinned trees by the names of their pins."""
+        return self._roots.pins()
+
+    def size_bytes(self) -> int:
+        """The size of everything that is stored."""
+        with disk(self.root):
+            return self._blobs.size_bytes()
+
+    def collect(self, keep: Iterable[str], *, spare_s: float = SPARE_S) -> Collected:
+        """What was removed: every blob that none of `keep` names, no pin, no snapshot of the last `spare_s` seconds.
+
+        A digest in `keep` that is a tree keeps all below it. What was put in the last `spare_s` seconds is spared too:
+        its digest may be on its way into a journal. Waits for writers; readers need not stop. Killed anywhere, it has
+        removed a part of what it would have.
+
+        Raises: InputError or TamperError when something that is to be kept is missing or damaged; nothing is removed.
+        """
+        with disk(self.root):
+            return collect(self._blobs, self._roots, keep, spare_s=spare_s)
 
     def fsck(self, trees: Iterable[str] = ()) -> tuple[StoreFinding, ...]:
         """What is wrong in the store, after reading every byte of it: empty, or only `harmless`, when all is well.
@@ -183,8 +240,24 @@ class Store:
             put_back(folder, aside=aside)
             for rest in (staged, aside):
                 if rest.exists() or rest.is_symlink():
-                    capture(self._blobs, rest)
+                    self._capture(rest, None)
                     remove(rest)
+
+    def _capture(self, folder: Path, seen: Seen | None) -> str:
+        """The tree of `folder`, in the store, and kept from being collected while its digest is on its way."""
+        with batch(self._blobs, compared=seen is None, bytes_upper=self._bytes_upper) as blobs:
+            tree = capture(blobs, folder, seen)
+            self._roots.mark_recent(tree)
+        return tree
+
+    def _seen(self, folder: Path, quick: bool) -> Seen | None:
+        if not quick:
+            return None
+        with disk(folder.parent):
+            works = tells_of_writes(folder.parent)
+            device = folder.parent.stat().st_dev
+        mark = digest(os.fsencode(folder))[:16]
+        return Seen(self.root / "seen" / mark, device=device, works=works)
 
 
 def _siblings(folder: Path) -> tuple[Path, Path]:

@@ -29,31 +29,34 @@ def unparsable(inputs: tuple[str, ...]) -> list[int]:
 
 
 class ChempropPredictor:
-    """A Chemprop ensemble over a table of molecules, one output column as the score."""
+    """A Chemprop ensemble over a table of molecules, one output column as the score.
+
+    By batch, `graphs` holds what a model reads, `atoms` and `bonds` the table position of each row of either kind.
+    """
 
     def __init__(self, spec: PredictorSpec, candidates: Candidates) -> None:
-        self._spec = spec
+        self.spec = spec
         contents = [_verified(Path(path), spec, i) for i, path in enumerate(spec.members)]
         self._digests = tuple(digest(content) for content in contents)
         self.models = tuple(_open(Path(p), c, spec) for p, c in zip(spec.members, contents, strict=True))
-        self._output = spec.output or 0
+        self.output = spec.output or 0
         self.batches = spec.batches(len(candidates.ids))
         featurize = SimpleMoleculeMolGraphFeaturizer()
         graphs = [featurize(_molecule(i, smiles)) for i, smiles in enumerate(candidates.inputs)]
-        self._graphs = [BatchMolGraph(graphs[b.start : b.stop]) for b in self.batches]
-        for graph in self._graphs:
+        self.graphs = [BatchMolGraph(graphs[b.start : b.stop]) for b in self.batches]
+        for graph in self.graphs:
             graph.to(spec.device)
         # The same graphs say which molecule a row is: kept as small integer arrays.
-        self._atoms = [g.batch.cpu().numpy() + b.start for g, b in zip(self._graphs, self.batches, strict=True)]
-        self._bonds = [
-            (g.batch[g.edge_index[0]].cpu().numpy() + b.start) for g, b in zip(self._graphs, self.batches, strict=True)
+        self.atoms = [g.batch.cpu().numpy() + b.start for g, b in zip(self.graphs, self.batches, strict=True)]
+        self.bonds = [
+            (g.batch[g.edge_index[0]].cpu().numpy() + b.start) for g, b in zip(self.graphs, self.batches, strict=True)
         ]
 
     def run(self, member: int, batch: int) -> NDArray[np.float32]:
         """The probabilities of one batch by one member."""
-        bf16 = torch.autocast(torch.device(self._spec.device).type, dtype=torch.bfloat16)
-        with torch.inference_mode(), bf16 if self._spec.dtype == "bf16" else nullcontext():
-            scores: torch.Tensor = self.models[member](self._graphs[batch])[:, self._output]
+        bf16 = torch.autocast(torch.device(self.spec.device).type, dtype=torch.bfloat16)
+        with torch.inference_mode(), bf16 if self.spec.dtype == "bf16" else nullcontext():
+            scores: torch.Tensor = self.models[member](self.graphs[batch])[:, self.output]
         return scores.float().cpu().numpy()
 
     def rows(self, batch: int, rows: int) -> NDArray[np.intp] | None:
@@ -62,7 +65,7 @@ class ChempropPredictor:
         None where two of the three have the same number of rows but not the same owners.
         """
         molecules = np.arange(self.batches[batch].start, self.batches[batch].stop)
-        fitting = [m for m in (self._bonds[batch], self._atoms[batch], molecules) if len(m) == rows]
+        fitting = [m for m in (self.bonds[batch], self.atoms[batch], molecules) if len(m) == rows]
         if not fitting or any(not np.array_equal(fitting[0], other) for other in fitting[1:]):
             return None
         return fitting[0].astype(np.intp)

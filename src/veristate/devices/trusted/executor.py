@@ -1,7 +1,8 @@
 """The trusted executor as a run sees it: a separate process, qualified before and after it checks and recomputes."""
 
+import contextlib
 import string
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict
 from types import TracebackType
@@ -11,14 +12,19 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from veristate.core import EnvironmentUnusableError, InputError, Verdict, VeristateError
+from veristate.core import EnvironmentUnusableError, InputError, Verdict, VeristateError, plain
+from veristate.decisions import Question
+from veristate.decisions.enclosures import Wanted
 from veristate.devices.granularity import Granularity
 from veristate.devices.predictors import Candidates, PredictorSpec
 from veristate.devices.switches import ProductSettings
+from veristate.devices.trusted.certification import Certification, PlannedPass, RowsAsked
 from veristate.devices.trusted.process import TrustedProcess
 from veristate.devices.trusted.stream import CaptureStream
 
 Group = tuple[int, int]
+# Runs a member on the suspect device and writes the rows asked for: its scores, and the digest of its weights.
+ExportRows = Callable[[RowsAsked, Mapping[str, NDArray[np.float32]]], tuple[NDArray[np.float32], str]]
 
 
 class TrustedExecutor:
@@ -147,6 +153,41 @@ class TrustedExecutor:
             if progress:
                 progress(group)
         return scores
+
+    def plan(self, wanted: Wanted) -> PlannedPass:
+        """How the process would certify a pass: the strategy, why, and its predicted cost. Raises: RefusedError when
+        no strategy can.
+        """
+        header, _ = self._ask({"op": "plan", "wanted": asdict(wanted)})
+        return PlannedPass(**header)
+
+    def certify(self, question: Question, wanted: Wanted, export: ExportRows) -> Certification:
+        """The pass, certified as it was planned just before.
+
+        `export` is called where the suspect device is to run; what it writes is fixed over there before any probe is
+        drawn. Raises: RefusedError, UndecidedError and InputError as the evidence allows nothing.
+        """
+        rules = [plain(rule) for rule in question.rules]
+        message = {"op": "certify", "wanted": asdict(wanted), "rules": rules, "temperature": question.temperature}
+        header, payload = self._ask(message)
+        while "export" in header:
+            asked = RowsAsked.from_message(header, payload)
+            slot = self._process.slot()
+            try:
+                scores, weights = export(asked, asked.rooms(self._process.memory(slot, asked.size)))
+            except BaseException:
+                self._abandon(slot)
+                raise
+            answer = {"op": "exported", "slot": slot, "weights": weights}
+            self._process.send(answer, scores.astype("<f4").tobytes())
+            header, payload = self._process.reply()
+        return Certification.from_message(header, payload)
+
+    def _abandon(self, slot: int) -> None:
+        """Tells the process that no export will come, and waits until it has heard that."""
+        with contextlib.suppress(VeristateError):
+            self._process.send({"op": "abandoned", "slot": slot})
+            self._process.reply()
 
     def _sample(self, groups: list[Group]) -> dict[str, Any]:
         return self._ask({"op": "qualify", "groups": groups, **self._looking()})[0]

@@ -8,7 +8,7 @@ import sys
 import tempfile
 from typing import Any
 
-from veristate.core import EnvironmentUnusableError, InputError, VeristateError
+from veristate.core import EnvironmentUnusableError, InputError, RefusedError, UndecidedError, VeristateError
 from veristate.devices.trusted.channel import Channel, ChannelClosedError
 from veristate.devices.trusted.slots import Slot
 
@@ -16,6 +16,8 @@ SLOTS = 3
 _ERRORS: dict[str, type[VeristateError]] = {
     "InputError": InputError,
     "EnvironmentUnusableError": EnvironmentUnusableError,
+    "RefusedError": RefusedError,
+    "UndecidedError": UndecidedError,
 }
 
 
@@ -44,10 +46,10 @@ class TrustedProcess:
         """The process's id."""
         return self._process.pid
 
-    def send(self, message: dict[str, Any]) -> None:
+    def send(self, message: dict[str, Any], payload: bytes = b"") -> None:
         """Sends one message."""
         try:
-            self._channel.send(message)
+            self._channel.send(message, payload)
         except ChannelClosedError as error:
             raise self._ended() from error
 

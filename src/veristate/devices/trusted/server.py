@@ -8,7 +8,7 @@ import secrets
 import socket
 import sys
 import warnings
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,7 @@ from veristate.devices.granularity import Granularity
 from veristate.devices.predictors import Candidates, Predictor, PredictorSpec, load_predictor
 from veristate.devices.settings import prepare_process, read_settings
 from veristate.devices.switches import ProductSettings, flushes_subnormals
+from veristate.devices.trusted.certifying import Certifier
 from veristate.devices.trusted.channel import Channel, ChannelClosedError
 from veristate.devices.trusted.slots import Slot
 from veristate.devices.watch import LinearCall, watch
@@ -34,6 +35,7 @@ class Server:
         self._predictor: Predictor
         self._spec: PredictorSpec
         self._checker: Checker
+        self._certifier: Certifier
         self._entropy = b""
         self._findings: list[dict[str, Any]] = []
         self._evidence: list[tuple[dict[str, Any], bytes]] = []
@@ -58,6 +60,8 @@ class Server:
             "check": self._check,
             "finish": self._finish,
             "recompute": self._recompute,
+            "plan": self._plan,
+            "certify": self._certify,
         }
         handlers[header["op"]](header)
 
@@ -66,6 +70,7 @@ class Server:
         candidates = Candidates(ids=tuple(header["ids"]), inputs=tuple(header["inputs"]))
         prepare_process(self._spec.device, self._spec.threads)
         self._predictor = load_predictor(self._spec, candidates)
+        self._certifier = Certifier(self._channel, self._slots, self._spec, self._predictor, candidates.ids)
         settings = read_settings(self._spec.device) | self._predictor.libraries()
         self._channel.send(
             {
@@ -134,6 +139,12 @@ class Server:
         for member, batch in header["groups"]:
             scores = self._predictor.run(member, batch)
             self._channel.send({"member": member, "batch": batch}, array_bytes(scores))
+
+    def _plan(self, header: dict[str, Any]) -> None:
+        self._channel.send(asdict(self._certifier.plan(header)))
+
+    def _certify(self, header: dict[str, Any]) -> None:
+        self._channel.send(*self._certifier.certify(header).to_message())
 
     def _new_checker(self, granularity: dict[str, Any], settings: ProductSettings) -> Checker:
         """A checker of calls made under these settings. Where this process flushes it reads subnormals as zero too."""

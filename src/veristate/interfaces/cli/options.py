@@ -1,13 +1,16 @@
 """The options that several subcommands share, with their help."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
 from veristate.core import Dtype
 
 INPUT, RULES, RUN, TRUST, FAULT, OUTPUT = "Input", "Decision", "Execution", "Trust", "Simulation", "Output"
+
+ContractName = Literal["exact", "device"]
+StrategyName = Literal["auto", "probes", "memo", "full"]
 
 Candidates = Annotated[
     Path | None,
@@ -40,6 +43,25 @@ Draws = Annotated[
     int,
     typer.Option(
         help="Random sign vectors a check, 1 to 16: s miss a cancelling error with 2^-s.", rich_help_panel=TRUST
+    ),
+]
+ContractOption = Annotated[
+    ContractName,
+    typer.Option(
+        help="What the true scores are. device: the bits of a healthy run on the trusted device. exact: exact "
+        "arithmetic of the weights, certified as decisions.",
+        rich_help_panel=TRUST,
+    ),
+]
+Delta = Annotated[
+    str, typer.Option(help="Chance that an exact certificate may fail with, as a decimal.", rich_help_panel=TRUST)
+]
+StrategyOption = Annotated[
+    StrategyName,
+    typer.Option(
+        help="How it is certified. probes: secret probes on exports, few units recomputed (exact). memo: all, equal "
+        "environments once. full: all. auto: what is predicted to cost least.",
+        rich_help_panel=TRUST,
     ),
 ]
 StoreFolder = Annotated[Path, typer.Option(help="Folder of blobs, journal and commitments.", rich_help_panel=OUTPUT)]

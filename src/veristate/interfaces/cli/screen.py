@@ -37,6 +37,9 @@ def command(
     batch: given.Batch = 64,
     device: given.Device = "cpu",
     trusted_device: given.TrustedDevice = "cpu",
+    contract: given.ContractOption = "device",
+    delta: given.Delta = "1e-9",
+    strategy: given.StrategyOption = "auto",
     policy: Annotated[
         PolicyName, typer.Option(help="What is recomputed first; all end in full.", rich_help_panel=TRUST)
     ] = "full",
@@ -108,6 +111,9 @@ def command(
         dtype=dtype,
         device=device,
         trusted_device=trusted_device,
+        contract=contract,
+        delta=delta,
+        strategy=strategy,
         policy=policy,
         epsilon=epsilon,
         budget=budget,

@@ -22,10 +22,12 @@ def summary_lines(result: ScreeningResult) -> list[str]:
     """What happened: what was wrong, what it would have changed, what was decided, what it cost."""
     return [
         *_excluded(result),
+        *_assurance(result),
         *_checking(result),
         *_changes(result),
         *_taken_back(result),
         *_decision(result),
+        *_commitment(result),
         *_cost(result),
     ]
 
@@ -49,8 +51,36 @@ def _excluded(result: ScreeningResult) -> list[str]:
     return [f"Left out {_candidates(len(result.excluded))} that can't be read:", *shown, *more]
 
 
+def _assurance(result: ScreeningResult) -> list[str]:
+    """The contract, what is certified under it, how, and why so."""
+    told = result.assurance
+    meaning = {"C1": "exact arithmetic of the weights", "C2": "the bits of a healthy run on the trusted device"}
+    said = {"values": "values and decisions certified", "decisions": "decisions certified, not values"}
+    chance = "" if told.delta == "0" else f", delta {told.delta}"
+    lines = [
+        f"Contract {told.contract_kind} ({meaning.get(told.contract_kind, 'named in the certificate')}): "
+        f"{said.get(told.certifies, 'nothing certified')}{chance}."
+    ]
+    if told.reason:
+        lines.append(f"Strategy {told.strategy}: {told.reason}.")
+    if told.predicted_seconds is not None and told.spent_seconds is not None:
+        lines.append(
+            f"Cost on the trusted side: predicted {told.predicted_seconds:.2g} s, really {told.spent_seconds:.2g} s."
+        )
+    return lines
+
+
 def _checking(result: ScreeningResult) -> list[str]:
     checks, units = result.checks, result.candidates * result.members
+    if result.assurance.rows_checked:
+        told = result.assurance
+        lines = [
+            f"Checked {told.rows_checked:,} exported rows with {told.probe_draws} secret Gaussian probes each, drawn "
+            f"after the export; {result.recomputed_units:,} of {units:,} units had to be recomputed."
+        ]
+        if result.injected:
+            lines.append(f"The simulated fault changed what {result.injected_calls:,} calls gave.")
+        return lines
     lines = [
         f"Checked {checks['calls']:,} linear calls ({result.coverage:.1%} of the multiply-adds, {result.dtype}): "
         f"{checks['flagged']:,} flagged, {checks['inapplicable']:,} not applicable."
@@ -127,6 +157,15 @@ def _candidates(count: int) -> str:
 
 def _verb(kind: str) -> str:
     return {"top_k": "selected", "threshold": "sent to testing", "nearest": "nearest to the threshold"}[kind]
+
+
+def _commitment(result: ScreeningResult) -> list[str]:
+    if not result.commitment:
+        return []
+    return [
+        f"Its commitment {result.commitment[:16]} is pending: `veristate log deliver` brings it into the log, "
+        "`veristate export` makes the file with which others verify and challenge it."
+    ]
 
 
 def _cost(result: ScreeningResult) -> list[str]:

@@ -21,8 +21,8 @@ def cost_section(result: ScreeningResult) -> Markup:
     whole = units(result)
     lead = (
         f"{count(result.recomputed_units)} of {plural(whole, 'unit')} ({share(result.recomputed_units, whole)}) were "
-        f"computed again on the trusted device ({clip(result.trusted_device, 60)}), in {result.dtype} and in the "
-        "original batches. A unit is one candidate from one member."
+        f"computed again on the trusted device ({clip(result.trusted_device, 60)}), {_arithmetic(result)}. "
+        "A unit is one candidate from one member."
         if result.recomputed_units
         else "Nothing was computed again."
     )
@@ -34,6 +34,12 @@ def cost_section(result: ScreeningResult) -> Markup:
         _phases(result),
         id="cost",
     )
+
+
+def _arithmetic(result: ScreeningResult) -> str:
+    if result.assurance.contract_kind == "C1":
+        return "in double precision with every rounding charged"
+    return f"in {result.dtype} and with the bits of the original batches"
 
 
 def _rounds(result: ScreeningResult) -> Markup | None:

@@ -74,7 +74,10 @@ def shown_scores(scores: Scores) -> Sequence[float]:
 
 
 def wrong(scores: Scores) -> list[int]:
-    """The table positions whose mean was another before it was certified; none when nothing is certified."""
+    """The table positions whose mean was another before it was certified, or lay outside its interval."""
     if scores.certified is None:
         return []
+    if scores.lower is not None and scores.upper is not None:
+        ends = zip(scores.lower, scores.before, scores.upper, strict=True)
+        return [i for i, (low, value, high) in enumerate(ends) if not low <= value <= high]
     return [i for i, (a, b) in enumerate(zip(scores.before, scores.certified, strict=True)) if a != b]

@@ -2,6 +2,7 @@
 
 from importlib.resources import files
 
+from veristate.interfaces.report.assurance import assurance_section
 from veristate.interfaces.report.changes import changes_section
 from veristate.interfaces.report.cost import cost_section
 from veristate.interfaces.report.flags import flags_section
@@ -15,6 +16,7 @@ from veristate.screening import ScreeningResult
 # Should a name get past the escaping, the browser still runs and loads nothing.
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
 _PARTS = (
+    ("assurance", "Certified"),
     ("changes", "Who moved"),
     ("scores", "Scores"),
     ("flags", "Flags"),
@@ -27,7 +29,7 @@ _WORDS = (
     ("call", "one matrix multiplication of one layer on one batch"),
     ("flag", "a checksum that is off by more than honest rounding can explain: the arithmetic was wrong"),
     ("inapplicable", "a check that could not judge; it counts as no pass"),
-    ("certified", "settled by recomputed bits, so that the decision can only come out one way"),
+    ("certified", "settled by recomputed bits or proven intervals, so that the decision can only come out one way"),
     ("boundary", "the score at which a decision turns"),
 )
 
@@ -52,6 +54,7 @@ def render_report(result: ScreeningResult) -> str:
         el(
             "main",
             el("section", el("h2", "Key figures"), tiles(result), _excluded(result), id="figures"),
+            assurance_section(result),
             changes_section(result),
             scores_section(result),
             flags_section(result),

@@ -4,22 +4,13 @@ import re
 import shlex
 from collections.abc import Iterator
 
+from veristate.interfaces.report.assurance import CERTIFIES, CONTRACTS
 from veristate.interfaces.report.markup import Child, Markup, el, join
 from veristate.interfaces.report.verdict import explained
 from veristate.interfaces.report.words import clip, count, plural
 from veristate.screening import JournalLine, ScreeningResult
 
 ENTRIES = 120  # of the journal, its last ones
-_KINDS = {
-    "C1": "exact arithmetic of the represented weights",
-    "C2": "the bits of a healthy run on the named device and in the named batches",
-    "C3": "correctly rounded layers",
-    "C4": "integers",
-}
-_CERTIFIES = {
-    "values": "the score values themselves, and so every decision",
-    "decisions": "the decisions, not the score values",
-}
 _RECOVERIES = {
     "hold": "hold: it sees nothing before it is certified",
     "replace": "replace: it reads at once, and the file alone is corrected",
@@ -74,12 +65,12 @@ def _certificate(result: ScreeningResult) -> Markup:
     evidence = [
         [el("dt", clip(name, 60)), el("dd", _evidence(value))] for name, value in sorted(certificate.evidence.items())
     ]
-    delta = "0: it rests on recomputed bits" if certificate.delta == "0" else clip(certificate.delta, 40)
+    delta = "0: it rests on no chance" if certificate.delta == "0" else clip(certificate.delta, 40)
     facts = (
         ("Digest", copyable(certificate.digest)),
         ("Contract", copyable(certificate.contract)),
-        ("Kind", f"{certificate.contract_kind}: {_KINDS.get(certificate.contract_kind, 'unknown')}"),
-        ("Certifies", _CERTIFIES.get(certificate.certifies, clip(certificate.certifies, 60))),
+        ("Kind", f"{certificate.contract_kind}: {CONTRACTS.get(certificate.contract_kind, 'unknown')}"),
+        ("Certifies", CERTIFIES.get(certificate.certifies, clip(certificate.certifies, 60))),
         ("Chance of failure (delta)", delta),
         ("Certified table", copyable(certificate.table)),
         ("Evidence", el("dl", evidence, class_="facts inner") if evidence else "none named"),
@@ -92,7 +83,9 @@ def _evidence(value: str) -> Markup:
 
 
 def _check(result: ScreeningResult) -> Markup:
-    table = result.certificate.table if result.certificate else None
+    # Intervals depend on the probes that were drawn: their table is another one in every run.
+    exact = result.assurance.contract_kind == "C1"
+    table = result.certificate.table if result.certificate and not exact else None
     same: Child = "" if table is None else (" and the certified table the digest ", copyable(table))
     return join(
         el("h3", "How to check it"),
@@ -135,6 +128,11 @@ def _options(result: ScreeningResult) -> Iterator[str]:
         elif rule.threshold is not None:
             yield from ("--threshold", rule.threshold)
     yield from ("--dtype", result.dtype, "--device", result.device, "--trusted-device", result.trusted_device)
+    if result.assurance.contract_kind == "C1":
+        yield from ("--contract", "exact")
+        if result.assurance.probe_draws:
+            yield from ("--delta", result.assurance.delta)
+    yield from ("--strategy", result.assurance.strategy)
     yield from ("--policy", result.policy, "--block", str(result.granularity.block or 0))
     yield from ("--draws", str(result.granularity.draws))
     if result.epsilon is not None:

@@ -44,6 +44,9 @@ def _lead(result: ScreeningResult) -> str:
     if result.scores.certified is None:
         return f"Nothing is certified: these are the scores as first computed, which nothing vouches for.{left_out}"
     changed = wrong(result.scores)
+    if result.scores.lower is not None:
+        lay = f"{plural(len(changed), 'candidate')} had been computed to a score outside it"
+        return f"Every candidate by the lower end of its certified interval, the highest first; {lay}.{left_out}"
     if not changed:
         return f"Every candidate by its certified score. None had been computed otherwise.{left_out}"
     silent = sum(math.isnan(result.scores.before[i]) for i in changed)

@@ -105,17 +105,22 @@ def _figures(result: ScreeningResult) -> Iterator[tuple[str, str, str]]:
     yield "Device", result.device, "what the scores came from"
     yield "Trusted device", result.trusted_device, f"checks: {clip(result.checked_on, 100)}"
     flagged, inapplicable = checks.get("flagged", 0), checks.get("inapplicable", 0)
-    yield (
-        "Calls checked",
-        count(checks.get("calls", 0)),
-        f"{count(flagged)} flagged, {count(inapplicable)} inapplicable",
-    )
-    looked = result.granularity
-    yield (
-        "Sums under random signs",
-        f"blocks of {count(looked.block)}" if looked.block else "whole columns",
-        f"errors that cancel in one go unseen with probability 2^-{looked.draws}; recomputation does not rest on it",
-    )
+    if result.assurance.rows_checked:
+        draws = result.assurance.probe_draws
+        yield "Rows probed", count(result.assurance.rows_checked), f"{draws} secret probes each; calls were not checked"
+    else:
+        yield (
+            "Calls checked",
+            count(checks.get("calls", 0)),
+            f"{count(flagged)} flagged, {count(inapplicable)} inapplicable",
+        )
+        looked = result.granularity
+        yield (
+            "Sums under random signs",
+            f"blocks of {count(looked.block)}" if looked.block else "whole columns",
+            f"errors that cancel in one go unseen with probability 2^-{looked.draws}; "
+            "recomputation does not rest on it",
+        )
     yield "Watched", percent(result.coverage), "of the multiply-adds"
     yield "Units flagged", count(result.flagged_units), share(result.flagged_units, whole)
     yield (
@@ -178,7 +183,10 @@ def _obstacle(result: ScreeningResult) -> str:
 def _findings(result: ScreeningResult) -> Iterator[str]:
     flagged, calls = result.checks.get("flagged", 0), result.checks.get("calls", 0)
     inapplicable = result.checks.get("inapplicable", 0)
-    if not calls:
+    if not calls and result.assurance.rows_checked:
+        rows = plural(result.assurance.rows_checked, "exported row")
+        yield f"{rows} were bounded by secret probes; {_left_open(result)}"
+    elif not calls:
         yield "No call was checked: that is not a pass."
     elif not flagged and not inapplicable:
         yield f"No fault was found: all {plural(calls, 'checked call')} passed."
@@ -193,6 +201,12 @@ def _findings(result: ScreeningResult) -> Iterator[str]:
         yield f"{plural(result.wrong_values, 'score')} {wrong}; {_otherwise(result)}"
     elif result.wrong_values == 0 and result.recomputed_units:
         yield f"None of the {plural(result.recomputed_units, 'recomputed score')} had been wrong."
+
+
+def _left_open(result: ScreeningResult) -> str:
+    if not result.recomputed_units:
+        return "their bounds settle every decision."
+    return f"what they left open took {plural(result.recomputed_units, 'recomputed unit')}."
 
 
 def _otherwise(result: ScreeningResult) -> str:

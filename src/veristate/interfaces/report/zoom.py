@@ -70,18 +70,34 @@ def _row(steps: Ladder, scores: Scores, i: int, rank: int, scale: svg.Scale) -> 
     ]
     kind = "certified" if scores.certified is not None else "unchecked"
     disc = svg.dot(at, y, 4, kind if chosen else f"{kind} hollow")
-    return el("g", svg.hover(told), texts, disc, _before(steps, scores, i, scale, at))
+    return el(
+        "g", svg.hover(told), texts, _interval(steps, scores, i, scale), disc, _before(steps, scores, i, scale, at)
+    )
+
+
+def _interval(steps: Ladder, scores: Scores, i: int, scale: svg.Scale) -> Markup | None:
+    """The interval in which the exact score lies, as far as the picture reaches."""
+    if scores.lower is None or scores.upper is None or steps.rule.kind == "nearest":
+        return None
+    low, high = (scale(min(max(end, scale.low), scale.high)) for end in (scores.lower[i], scores.upper[i]))
+    return svg.line(low, ROW / 2, high, ROW / 2, "interval")
 
 
 def _told(scores: Scores, i: int) -> str:
     if scores.certified is None:
         return f"{score(scores.before[i])}, not certified"
+    if scores.lower is not None and scores.upper is not None:
+        return (
+            f"between {score(scores.lower[i])} and {score(scores.upper[i])}, {score(scores.before[i])} first computed"
+        )
     return f"{score(scores.certified[i])} certified, {score(scores.before[i])} first computed"
 
 
 def _before(steps: Ladder, scores: Scores, i: int, scale: svg.Scale, at: float) -> Sequence[Markup]:
     """The wrong score and the way from it; an arrow when it lies outside, a word when there was none."""
     if scores.certified is None or scores.before[i] == scores.certified[i]:
+        return ()
+    if scores.lower is not None and scores.upper is not None and scores.lower[i] <= scores.before[i] <= scores.upper[i]:
         return ()
     y = ROW / 2
     value = measure(steps.rule, scores.before[i])

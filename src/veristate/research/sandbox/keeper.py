@@ -31,15 +31,25 @@ def main(control: int, limits: str, argv: list[str]) -> None:
     signal.set_wakeup_fd(woken, warn_on_full_buffer=False)
     signal.signal(signal.SIGCHLD, lambda *_: None)
     leader = launch(control, json.loads(limits), argv)
-    while True:
-        ready, _, _ = select.select([control, heard], [], [])
-        if heard in ready:
-            with suppress(BlockingIOError):
-                os.read(heard, 4096)
+    try:
+        while not over(control, heard):
             reap(leader, control)
-        if control in ready and not os.read(control, 1):
-            break
-    end_all()
+    finally:
+        end_all()
+
+
+def over(control: int, heard: int) -> bool:
+    """Whether the engine's end is closed; returns when that is so, or a child has ended."""
+    ready, _, _ = select.select([control, heard], [], [])
+    if heard in ready:
+        with suppress(BlockingIOError):
+            os.read(heard, 4096)
+    if control not in ready:
+        return False
+    try:
+        return not os.read(control, 1)
+    except ConnectionError:
+        return True  # it died with words of ours unread
 
 
 def launch(control: int, limits: dict[str, int], argv: list[str]) -> int:

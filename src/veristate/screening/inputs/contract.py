@@ -1,26 +1,39 @@
 """The contract and the request of a run, from what will be executed."""
 
+from collections.abc import Mapping
+
 from veristate.core import Contract, Request, Rule, canonical_bytes, decimal_string, digest
+from veristate.core.records import ContractKind
 from veristate.devices import Candidates, PredictorSpec, TrustedExecutor
 from veristate.numerics import bf16_arithmetic, fp32_arithmetic
 
 
-def contract_of(spec: PredictorSpec, candidates: Candidates, trusted: TrustedExecutor, temperature: float) -> Contract:
-    """The reference computation: bits of a healthy run (C2) of this ensemble on the trusted device in this geometry."""
+def contract_of(
+    kind: ContractKind,
+    spec: PredictorSpec,
+    candidates: Candidates,
+    trusted: TrustedExecutor,
+    libraries: Mapping[str, str],
+    temperature: float,
+) -> Contract:
+    """The reference computation of this ensemble. C2: the bits of a healthy run on the trusted device in this geometry.
+    C1: real numbers, of which no device is part, only the `libraries` that turn a candidate into a graph.
+    """
     model = {f"member_{i}": name for i, name in enumerate(trusted.weight_digests)}
     model |= {"kind": spec.kind, "output": "" if spec.output is None else str(spec.output), "factory": spec.factory}
     flush = trusted.settings["flush_denormal"] == "true"
-    arithmetic = fp32_arithmetic(bias=True, flush=flush) if spec.dtype == "fp32" else bf16_arithmetic(bias=True)
+    declared = fp32_arithmetic(bias=True, flush=flush) if spec.dtype == "fp32" else bf16_arithmetic(bias=True)
+    exact = {"format": "real numbers", "weights": "as they are in the checkpoints"}
     return Contract(
-        kind="C2",
+        kind=kind,
         candidates=candidates.digest,
         count=len(candidates.ids),
         batch=spec.batch,
         dtype=spec.dtype,
         temperature=decimal_string(temperature),
         model=model,
-        arithmetic=arithmetic.describe(),
-        settings=trusted.settings,
+        arithmetic=exact if kind == "C1" else declared.describe(),
+        settings=dict(libraries) if kind == "C1" else trusted.settings,
     )
 
 

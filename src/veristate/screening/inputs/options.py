@@ -2,13 +2,19 @@
 
 import re
 from dataclasses import dataclass
+from fractions import Fraction
 from math import inf
 from pathlib import Path
+from typing import Literal
 
 from veristate.core import Dtype, InputError, PolicyName, Recovery, Rule, decimal_string
+from veristate.decisions.enclosures import NAMES, Wanted
 from veristate.devices import Granularity
 from veristate.numerics import MOST_DRAWS
 from veristate.screening.cases import herg
+
+ContractName = Literal["exact", "device"]
+StrategyName = Literal["auto", "probes", "memo", "full"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,8 +24,10 @@ class ScreeningOptions:
     `table` is None for the built-in case. `predictor` is ("herg",), ("module:factory",), or checkpoint paths.
     `top` None means 20 % of the candidates, rounded down; `threshold` None means 0.5; `nearest` adds a rule.
     `recovery` says when the agent may read: "hold" after certification, "restore" and "replace" at once, and how it is
-    corrected then. `block` rows of a column are summed at once in a check, under `draws` vectors of signs; `budget` is
-    in units.
+    corrected then. `contract` says what the true scores are: exact arithmetic of the weights, or the bits of a healthy
+    run on the trusted device. `delta` is the chance that an exact one may fail with, `strategy` how it is certified:
+    "auto" takes what is predicted to cost least. `block` rows of a column are summed at once in a check, under `draws`
+    vectors of signs; `budget` is in units.
     """
 
     table: Path | None = None
@@ -37,6 +45,9 @@ class ScreeningOptions:
     dtype: Dtype = "fp32"
     device: str = "cpu"
     trusted_device: str = "cpu"
+    contract: ContractName = "device"
+    delta: str = "1e-9"
+    strategy: StrategyName = "auto"
     policy: PolicyName = "full"
     epsilon: float | None = None
     budget: int | None = None
@@ -61,6 +72,15 @@ class ScreeningOptions:
             (self.budget is None or self.budget >= 0, f"--budget {self.budget}: must be 0 or more units"),
             (self.block is None or self.block >= 1, f"--block {self.block}: at least 1, or 0 for whole columns"),
             (1 <= self.draws <= MOST_DRAWS, f"--draws {self.draws}: use 1 to {MOST_DRAWS}"),
+            (_is_chance(self.delta), f"--delta {self.delta}: a decimal above 0 and at most 0.5, such as 1e-9"),
+            (self.delta == "1e-9" or self.contract == "exact", "--delta belongs to --contract exact"),
+            (self.strategy in ("auto", "full") or self.policy == "full", "--policy r1 and r1m need --strategy full"),
+            (self.contract == "device" or self.policy == "full", f"--policy {self.policy} needs --contract device"),
+            (
+                self.contract == "device" or self.recovery == "hold",
+                f"--recovery {self.recovery} needs --contract device: under exact the device's values are never "
+                "certified, so no agent may read them",
+            ),
             (self.inject is not None or self.seed == 0, "--seed belongs to --inject: nothing else is random"),
         )
         for holds, message in checks:
@@ -71,6 +91,14 @@ class ScreeningOptions:
     def granularity(self) -> Granularity:
         """How finely the checks look."""
         return Granularity(block=self.block, draws=self.draws)
+
+    @property
+    def wanted(self) -> Wanted:
+        """What is asked of a certified pass. Under `device` the rounds keep the budget themselves."""
+        kind = NAMES[self.contract]
+        strategy = None if self.strategy == "auto" else self.strategy
+        budget = self.budget if self.contract == "exact" else None
+        return Wanted(kind=kind, delta=self.delta, strategy=strategy, budget=budget)
 
     def rules(self, candidates: int) -> tuple[Rule, ...]:
         """The decision rules for that many candidates. Raises: InputError naming the option that does not fit."""
@@ -87,6 +115,13 @@ class ScreeningOptions:
             _within("--nearest", self.nearest, candidates)
             rules.append(Rule(kind="nearest", count=self.nearest, threshold=text))
         return tuple(rules)
+
+
+def _is_chance(text: str) -> bool:
+    try:
+        return 0 < Fraction(text) <= Fraction(1, 2)
+    except (ValueError, ZeroDivisionError):
+        return False
 
 
 def _is_sha256(text: str) -> bool:

@@ -28,7 +28,9 @@ def write_outputs(result: ScreeningResult, folder: Path) -> tuple[Path, ...]:
     """The paths written: nothing unless the decision stands committed. Ours of an earlier run are removed then."""
     if not stands_committed(result) or result.certificate is None or result.scores.certified is None:
         return ()
-    rows = zip(result.scores.ids, result.scores.names, result.scores.certified, strict=True)
+    scores = result.scores
+    ends = [scores.lower, scores.upper] if scores.lower is not None and scores.upper is not None else []
+    rows = zip(scores.ids, scores.names, result.scores.certified, *ends, strict=True)
     ranked = sorted(rows, key=lambda row: (-row[2], row[0]))
     texts = {}
     for kind, name in _FILES.items():
@@ -36,8 +38,10 @@ def write_outputs(result: ScreeningResult, folder: Path) -> tuple[Path, ...]:
         if decision:
             chosen = set(decision.chosen)
             shown = ranked if kind == "threshold" else [row for row in ranked if row[0] in chosen]
-            lines = [[*row[:2], repr(row[2]), *_verdict(kind, row[0] in chosen)] for row in shown]
-            header = ["id", "name", "score"] + (["decision"] if kind == "threshold" else [])
+            lines = [[*row[:2], *map(repr, row[2:]), *_verdict(kind, row[0] in chosen)] for row in shown]
+            header = ["id", "name", "score", *(["score_lower", "score_upper"] if ends else [])] + (
+                ["decision"] if kind == "threshold" else []
+            )
             texts[name] = _csv([header, *lines])
     content = {
         "certificate": {"format": result.certificate.FORMAT} | plain(result.certificate),

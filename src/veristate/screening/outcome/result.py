@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from veristate.core import Certificate, Decision, Rule
+from veristate.core.records import ContractKind
 from veristate.devices import Granularity
 
 
@@ -77,15 +78,35 @@ class JournalLine:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Assurance:
+    """How a run was certified, or would have been: the contract, delta, what is certified ("" where nothing is), the
+    strategy with its reason, the trusted side's predicted and real seconds, and what probes were put to.
+    """
+
+    contract_kind: ContractKind = "C2"
+    delta: str = "0"
+    certifies: str = ""
+    strategy: str = "full"
+    reason: str = ""
+    predicted_seconds: float | None = None
+    spent_seconds: float | None = None
+    rows_checked: int = 0
+    probe_draws: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Scores:
     """Per candidate, in table order: identifier, name, calibrated mean before checking and as certified (None where
-    nothing is certified). `before` may hold NaN when the suspect device gave none.
+    nothing is certified). `before` may hold NaN when the suspect device gave none. Under exact arithmetic `lower` and
+    `upper` enclose the exact means, and `certified` is a point between them.
     """
 
     ids: tuple[str, ...]
     names: tuple[str, ...]
     before: tuple[float, ...]
     certified: tuple[float, ...] | None
+    lower: tuple[float, ...] | None = None
+    upper: tuple[float, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,7 +116,8 @@ class ScreeningResult:
     `flagged_units` lie in what a flag proves, `marked_units` also where a check was not applicable. `comparable` says
     that both executors compute alike, so that a value with other bits than the reference's is a wrong one.
     `injected_calls` is the number of calls that a simulated fault changed, `injected_residuals` what it did, in
-    the lines that `--inject replay:FILE` takes. `agent` is how the agent was asked for.
+    the lines that `--inject replay:FILE` takes. `agent` is how the agent was asked for. `commitment` is the payload's
+    digest of what goes into the log, empty when nothing does.
     """
 
     request_id: str
@@ -134,11 +156,13 @@ class ScreeningResult:
     certificate: Certificate | None
     committed: bool
     committed_earlier: str | None
+    commitment: str
     story: AgentStory
     journal: tuple[JournalLine, ...]
     journal_head: str
     reference_match: bool | None
     peak_memory_mb: float | None
+    assurance: Assurance = Assurance()
     seconds: Mapping[str, float] = field(default_factory=dict)
 
     def decision(self, kind: str) -> Decision | None:
@@ -159,6 +183,15 @@ class ScreeningResult:
             "trusted_device": self.trusted_device,
             "injected": self.injected,
             "injected_calls": self.injected_calls,
+            "contract": self.assurance.contract_kind,
+            "delta": self.assurance.delta,
+            "certifies": self.assurance.certifies or None,
+            "strategy": self.assurance.strategy,
+            "strategy_reason": self.assurance.reason,
+            "predicted_seconds": self.assurance.predicted_seconds,
+            "spent_seconds": self.assurance.spent_seconds,
+            "rows_checked": self.assurance.rows_checked,
+            "probe_draws": self.assurance.probe_draws,
             "policy": self.policy,
             "coverage": {"watched_share": self.coverage, "unwatched": dict(self.unwatched)},
             "checks": dict(self.checks) | {"block": self.granularity.block, "draws": self.granularity.draws},
@@ -173,6 +206,7 @@ class ScreeningResult:
             "certificate": self.certificate.digest if self.certificate else None,
             "committed": self.committed,
             "committed_earlier": self.committed_earlier,
+            "commitment": self.commitment or None,
             "refused": list(self.story.refused),
             "agent": self.story.agent,
             "recovery": self.story.recovery,
@@ -180,6 +214,9 @@ class ScreeningResult:
             "peak_memory_mb": self.peak_memory_mb,
             "seconds": {name: round(value, 3) for name, value in self.seconds.items()},
         }
+        if self.scores.lower is not None and self.scores.upper is not None:
+            ends = zip(self.scores.ids, self.scores.lower, self.scores.upper, strict=True)
+            content["intervals"] = {name: [low, high] for name, low, high in ends}
         if nearest:
             content["nearest"] = list(nearest.chosen)
         if self.reference_match is not None:

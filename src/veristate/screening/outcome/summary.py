@@ -10,12 +10,12 @@ from veristate.core import Decision
 from veristate.decisions import margins
 from veristate.devices import CallFinding
 from veristate.screening.outcome.result import Change, LayerFlags
-from veristate.screening.scoretable import ScoreTable
+from veristate.screening.scoretable import IntervalTable, ScoreTable, Table
 
 
 def changes_of(
     before: ScoreTable,
-    after: ScoreTable,
+    after: Table,
     names: Sequence[str],
     unchecked: Sequence[Decision],
     certified: Sequence[Decision],
@@ -35,13 +35,20 @@ def changes_of(
                     score_before=float(before.scores[i]),
                     score_after=float(after.scores[i]),
                     boundary=boundary_of(new, after),
-                    own=bool(before.scores[i] != after.scores[i]),
+                    own=_moved(before, after, i),
                 )
             )
     return tuple(sorted(found, key=lambda c: (c.rule, -abs(c.score_before - c.score_after), c.id)))
 
 
-def boundary_of(decision: Decision, table: ScoreTable) -> float:
+def _moved(before: ScoreTable, after: Table, i: int) -> bool:
+    """Whether the score was another than is certified: of an interval, whether it lay outside."""
+    if isinstance(after, IntervalTable):
+        return not after.lower[i] <= before.scores[i] <= after.upper[i]
+    return bool(before.scores[i] != after.scores[i])
+
+
+def boundary_of(decision: Decision, table: Table) -> float:
     """The score at a decision's boundary: the threshold, or the last score that is in."""
     if decision.rule.kind == "threshold":
         return float(decision.rule.threshold or 0)

@@ -11,9 +11,16 @@ from veristate.decisions import decide
 from veristate.devices import summarise, write_residuals
 from veristate.ledger import Ledger
 from veristate.screening.outcome.facts import Facts
-from veristate.screening.outcome.result import AgentStory, JournalLine, Recomputation, Scores, ScreeningResult
+from veristate.screening.outcome.result import (
+    AgentStory,
+    Assurance,
+    JournalLine,
+    Recomputation,
+    Scores,
+    ScreeningResult,
+)
 from veristate.screening.outcome.summary import bits_differ, changes_of, layer_flags
-from veristate.screening.scoretable import ScoreTable
+from veristate.screening.scoretable import IntervalTable, ScoreTable, Table
 
 
 def tell(facts: Facts, ledger: Ledger, seconds: Mapping[str, float], peak_mb: float | None) -> ScreeningResult:
@@ -53,7 +60,7 @@ def tell(facts: Facts, ledger: Ledger, seconds: Mapping[str, float], peak_mb: fl
         flagged_units=int(findings.flagged_units(*facts.suspect.scores.shape).sum()),
         marked_units=int(findings.marked_units(*facts.suspect.scores.shape).sum()),
         comparable=facts.comparable,
-        recomputed_units=facts.rounds.units_spent,
+        recomputed_units=_units_recomputed(facts),
         recomputations=_recomputations(facts),
         wrong_values=wrong.values,
         wrong_means=wrong.means,
@@ -65,12 +72,46 @@ def tell(facts: Facts, ledger: Ledger, seconds: Mapping[str, float], peak_mb: fl
         certificate=facts.certificate,
         committed=facts.outcome is not None and facts.outcome.committed,
         committed_earlier=facts.outcome.earlier.time if facts.outcome and facts.outcome.earlier else None,
+        commitment=facts.commitment,
         story=_story(facts),
         journal=tuple(JournalLine(seq=e.seq, time=e.time, kind=e.kind, digest=e.digest) for e in mine),
         journal_head=ledger.head(),
         reference_match=_reference_match(facts, ledger),
         peak_memory_mb=peak_mb,
+        assurance=_assurance(facts, seconds),
         seconds=dict(seconds),
+    )
+
+
+def _units_recomputed(facts: Facts) -> int:
+    if facts.rounds is not None:
+        return facts.rounds.units_spent
+    done = facts.certification.done if facts.certification else None
+    return 0 if done is None else int(done.sum())
+
+
+def _assurance(facts: Facts, seconds: Mapping[str, float]) -> Assurance:
+    told, certificate = facts.certification, facts.certificate
+    kind = facts.options.wanted.kind
+    if told is None:
+        return Assurance(
+            contract_kind=kind,
+            certifies=certificate.certifies if certificate else "",
+            strategy=facts.planned.strategy,
+            reason=facts.planned.reason,
+            predicted_seconds=facts.planned.predicted,
+            spent_seconds=seconds.get("recompute on the trusted executor"),
+        )
+    return Assurance(
+        contract_kind=kind,
+        delta=told.terms.delta,
+        certifies=certificate.certifies if certificate else "",
+        strategy=told.strategy,
+        reason=told.reason,
+        predicted_seconds=told.predicted,
+        spent_seconds=told.spent,
+        rows_checked=told.rows_checked,
+        probe_draws=int(told.records[0]["draws"]) if told.records else 0,
     )
 
 
@@ -82,7 +123,7 @@ def _table_of(facts: Facts, members: NDArray[np.float32]) -> ScoreTable | None:
         return None
 
 
-def decisions_over(table: ScoreTable | None, rules: Sequence[Rule]) -> tuple[Decision, ...] | None:
+def decisions_over(table: Table | None, rules: Sequence[Rule]) -> tuple[Decision, ...] | None:
     """The decisions of each rule over a table's scores; None without a table."""
     return None if table is None else tuple(decide(rule, table.scores, table.ids) for rule in rules)
 
@@ -100,6 +141,8 @@ def _wrong(facts: Facts, before: ScoreTable | None) -> _Wrong:
     after = facts.reference
     if after is None:
         return _Wrong()
+    if isinstance(after, IntervalTable):  # between its ends a score may lie anywhere: no value is known to be wrong
+        return _Wrong()
     values = int(bits_differ(facts.suspect.scores, after.members).sum())
     if before is None:
         return _Wrong(values=values)
@@ -115,6 +158,9 @@ def _residuals(facts: Facts) -> str:
 
 def _recomputations(facts: Facts) -> tuple[Recomputation, ...]:
     """The rounds, with the decisions that stood after each: reported, never committed before the last."""
+    if facts.rounds is None:
+        told = facts.certification.rounds if facts.certification else ()
+        return tuple(Recomputation(reason="unresolved", asked=n, computed=n, decisions=None) for _, n in told)
     rounds, current = facts.rounds.rounds, facts.rounds.current
     done = np.zeros_like(current.fixed)
     found = []
@@ -136,11 +182,14 @@ def _recomputations(facts: Facts) -> tuple[Recomputation, ...]:
 def _scores(facts: Facts, before: ScoreTable | None) -> Scores:
     count = len(facts.prepared.candidates.ids)
     after = facts.certified
+    ends = after if isinstance(after, IntervalTable) else None
     return Scores(
         ids=facts.prepared.candidates.ids,
         names=facts.prepared.names,
         before=(float("nan"),) * count if before is None else tuple(before.scores.tolist()),
         certified=None if after is None else tuple(after.scores.tolist()),
+        lower=None if ends is None else tuple(ends.lower.tolist()),
+        upper=None if ends is None else tuple(ends.upper.tolist()),
     )
 
 

@@ -1,6 +1,7 @@
 """Writing what the devices found to the store and the ledger: blobs first, then the entry that names them."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -8,6 +9,7 @@ from numpy.typing import NDArray
 
 from veristate.core import canonical_bytes, plain
 from veristate.devices import CheckedPass, Event, PredictorSpec, SuspectPass, summarise
+from veristate.devices.trusted import Certification
 from veristate.numerics import put_array
 from veristate.screening.running.home import Home
 
@@ -61,6 +63,41 @@ def keep_findings(home: Home, request_id: str, checked: CheckedPass) -> str:
     body: dict[str, Any] = {"request_id": request_id, "findings": blob, "verdict": checked.findings.verdict().value}
     home.ledger.append("pass.checked", body | {"counts": summarise(checked.findings.calls)})
     return blob
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeptCertification:
+    """The digests under which the enclosures [m, n] and the probes' records are kept."""
+
+    lower: str
+    upper: str
+    probes: str
+
+
+def keep_certification(home: Home, request_id: str, contract: str, told: Certification) -> KeptCertification:
+    """Keeps what was proven and, after their use, the seeds that repeat every probe."""
+    assert told.box is not None
+    assert told.done is not None
+    lower, upper = (put_array(home.store.put, end) for end in (told.box.lower, told.box.upper))
+    done = put_array(home.store.put, told.done)
+    probes = home.store.put(canonical_bytes({"format": "veristate.probes/1", "draws": list(map(dict, told.records))}))
+    body: dict[str, Any] = {
+        "request_id": request_id,
+        "contract": contract,
+        "contract_kind": told.terms.kind,
+        "delta": told.terms.delta,
+        "certifies": told.terms.certifies,
+        "strategy": told.strategy,
+        "reason": told.reason,
+        "ended": told.ended,
+        "lower": plain(lower),
+        "upper": plain(upper),
+        "recomputed": plain(done),
+        "units": int(told.done.sum()),
+        "probes": probes,
+    }
+    home.ledger.append("certification.finished", body)
+    return KeptCertification(lower=lower.blob, upper=upper.blob, probes=probes)
 
 
 def keep_recomputation(

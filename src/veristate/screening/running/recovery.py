@@ -9,10 +9,11 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from veristate.core import PolicyName
+from veristate.core import EnvironmentUnusableError, PolicyName
 from veristate.decisions import Outcome as RoundsOutcome
 from veristate.decisions import Policy, Question, Recomputed, full, r1, r1m, run_rounds
 from veristate.devices import Group, TrustedExecutor, require_probabilities
+from veristate.devices.trusted import Certification
 
 Mask = NDArray[np.bool_]
 
@@ -66,6 +67,33 @@ class GroupRecomputer:
         ]
 
 
+@dataclass(slots=True)
+class MemoisedRecomputer:
+    """Recomputes every unit at once, with the bits of a full run in its own geometry, when the first is asked for."""
+
+    certify: Callable[[], Certification]
+    ids: tuple[str, ...]
+    certification: Certification | None = None
+
+    def expand(self, asked: Mask) -> Mask:
+        """All of them."""
+        return np.ones_like(asked)
+
+    def __call__(self, asked: Mask) -> Recomputed:
+        """The values of all units. Raises: InputError naming candidates whose scores are no probabilities."""
+        return Recomputed(values=self.everything(asked.shape).astype(np.float64), done=np.ones_like(asked))
+
+    def everything(self, shape: tuple[int, ...]) -> NDArray[np.float32]:
+        """All members [m, n], computed once."""
+        if self.certification is None:
+            self.certification = self.certify()
+        values = self.certification.values
+        if values is None or values.shape != shape:
+            raise EnvironmentUnusableError("the trusted process did not give every value it was asked for")
+        require_probabilities(values, self.ids)
+        return values
+
+
 def policy_named(name: PolicyName, marked: Mask, epsilon: float | None) -> Policy:
     """The stages of that policy. All end in full recomputation unless the budget stops them: checks that passed bound
     no score.
@@ -78,8 +106,11 @@ def policy_named(name: PolicyName, marked: Mask, epsilon: float | None) -> Polic
     return full()
 
 
+Recomputer = GroupRecomputer | MemoisedRecomputer
+
+
 def recover(
-    question: Question, suspect: NDArray[np.float32], policy: Policy, recompute: GroupRecomputer, budget: int | None
+    question: Question, suspect: NDArray[np.float32], policy: Policy, recompute: Recomputer, budget: int | None
 ) -> RoundsOutcome:
     """The rounds of Algorithm 3 until every decision and every returned value is certified, or the budget ends."""
     return run_rounds(question, suspect, policy, recompute, budget=budget, expand=recompute.expand, certify_values=True)

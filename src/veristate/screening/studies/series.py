@@ -80,9 +80,11 @@ def open_series(options: ScreeningOptions, note: Callable[[str], None] = lambda 
         yield Series(
             prepared=prepared,
             contract=contract_of(
+                "C2",
                 prepared.trusted_spec(options.trusted_device),
                 prepared.candidates,
                 executors.trusted,
+                executors.suspect.libraries(),
                 options.temperature,
             ),
             reference=ScoreTable.of(prepared.candidates.ids, members, options.temperature),
