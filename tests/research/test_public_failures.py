@@ -65,10 +65,10 @@ def test_a_full_disk_ends_the_worker_with_the_reason(make_task, run, monkeypatch
     """No endless loop and no result without its state: the third snapshot finds no room, two cards stand."""
     snapshot, room = Store.snapshot, iter([1] * 4)
 
-    def full(self, folder):
+    def full(self, folder, **options):
         if next(room, None) is None:
             raise OSError(errno.ENOSPC, "No space left on device")
-        return snapshot(self, folder)
+        return snapshot(self, folder, **options)
 
     monkeypatch.setattr(Store, "snapshot", full)
     began = time.monotonic()
