@@ -10,6 +10,7 @@ import pytest
 from veristate.agents import Checkpoint, Session
 from veristate.core import EnvironmentUnusableError, InputError, RefusedError, TamperError
 from veristate.store import Store
+from veristate.store.packs import read_index
 
 
 def listing(folder: Path) -> dict[str, tuple[int, bytes]]:
@@ -22,10 +23,18 @@ def listing(folder: Path) -> dict[str, tuple[int, bytes]]:
 
 
 def damage(store: Store, digest: str) -> None:
-    """Returns when the blob has another last byte."""
-    (path,) = store.root.rglob(digest)
-    path.chmod(0o644)
-    path.write_bytes(path.read_bytes()[:-1] + b"!")
+    """Returns when the blob has another last byte, in the file of its own or in the pack it lies in."""
+    places = [(path, path.stat().st_size - 1) for path in (store.root / "blobs").rglob(digest)]
+    for path in store.root.rglob("*.pack"):
+        found = read_index(path).get(bytes.fromhex(digest))
+        if found is not None:
+            places.append((path, sum(found) - 1))
+    assert places
+    for path, last in places:
+        data = bytearray(path.read_bytes())
+        data[last] ^= 1
+        path.chmod(0o644)
+        path.write_bytes(data)
 
 
 def test_nothing_to_read_without_a_tool(session: Session) -> None:

@@ -112,6 +112,7 @@ def kill_at_random(home, folder, kills, seed, workers=1):
         while time.monotonic() < deadline and process.poll() is None:
             time.sleep(0.01)
         if process.poll() is not None:
+            process.communicate()
             break  # it came to its end
         victim = chance.choice(["engine", "engine", "worker", "evaluator"])
         pids = [process.pid] if victim == "engine" else [p for p, line in descendants(process) if _is(victim, line)]

@@ -160,7 +160,7 @@ class Guard:
             return replace(check, elements=Elements.none(loudest))
         # Only the rows of those blocks are read again, and widened where they are stored in a narrow format.
         own, blocks = np.unique(cells[:, 1], return_inverse=True)
-        rows = (own[:, None] * check.block + np.arange(check.block)).ravel()
+        rows = (own[:, None] * check.block + np.arange(min(check.block, call.shape[0]))).ravel()
         rows = rows[rows < call.shape[0]]
         near = np.stack([blocks, cells[:, 2]], axis=1)
         found = escalated(call.of_rows(rows), arithmetic, self.screen, near, check.block, loudest)
