@@ -14,7 +14,6 @@ from benchmarks.questions.pipeline import Question, answer, own_questions, publi
 from veristate.agents.models import LocalModel
 
 OUTPUTS = 40
-# Fabricated outputs of the same input: without reading it, from another question's input, and at temperature 0.
 FILE = "bank.jsonl"
 
 

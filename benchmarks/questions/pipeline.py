@@ -3,7 +3,7 @@
 import gzip
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -46,8 +46,8 @@ def public_questions() -> list[Question]:
         return list(_read(lines))
 
 
-def _read(lines: object) -> Iterator[Question]:
-    for line in lines:  # type: ignore[attr-defined]
+def _read(lines: Iterable[str]) -> Iterator[Question]:
+    for line in lines:
         row = json.loads(line)
         paragraphs = tuple((title, "".join(sentences).strip()) for title, sentences in row["context"])
         yield Question(id=row["id"], text=row["question"], paragraphs=paragraphs)

@@ -1,7 +1,5 @@
 """Writing files of which a stranger reads only whole ones: drafted beside them, forced to the disk, then renamed."""
 
-import errno
-import fcntl
 import os
 import secrets
 from collections.abc import Iterator, Sequence
@@ -9,43 +7,18 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from veristate.core import EnvironmentUnusableError
-
-_ADVICE = {
-    errno.EACCES: "give this user permission there, or choose another place",
-    errno.EROFS: "it is mounted read-only; mount it writable, or choose another place",
-    errno.ENOSPC: "free some space on that disk and run again",
-    errno.EDQUOT: "free some space or raise the quota, and run again",
-}
+from veristate.store import disk, locked_folder, sync_folder, write_all
 
 _AT_ONCE = 8
 
 
 @contextmanager
-def disk(path: Path) -> Iterator[None]:
-    """A block in which the file system's errors become EnvironmentUnusableError, naming `path`."""
-    try:
-        yield
-    except OSError as error:
-        advice = _ADVICE.get(error.errno or 0, "see to the disk and run again")
-        raise EnvironmentUnusableError(f"{path}: {error.strerror or error}; {advice}") from error
-
-
-@contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """A block in which nobody else is in such a block of this folder, in this process or another; it waits.
-
-    The lock dies with its process, so a kill leaves nothing to clear.
-    """
+    """A block in which nobody else is in such a block of this folder, which is made if there is none; it waits."""
     with disk(folder):
         folder.mkdir(parents=True, exist_ok=True)
-        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        with disk(folder):
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
+    with locked_folder(folder):
         yield
-    finally:
-        os.close(descriptor)
 
 
 def write_whole(target: Path, data: bytes, *, mode: int = 0o644, drafts: Path | None = None) -> None:
@@ -78,15 +51,6 @@ def write_all_whole(files: Sequence[tuple[Path, bytes]], *, drafts: Path) -> Non
         list(pool.map(sync_folder, folders))
 
 
-def sync_folder(folder: Path) -> None:
-    """Returns when the names in `folder` are on the disk."""
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
 def _missing_above(target: Path) -> list[Path]:
     """The folders that `target` needs and that are not there yet."""
     missing, folder = [], target.parent
@@ -102,9 +66,7 @@ def _draft(data: bytes, mode: int, drafts: Path) -> Path:
     descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
     try:
         try:
-            rest = memoryview(data)
-            while rest:
-                rest = rest[os.write(descriptor, rest) :]
+            write_all(descriptor, data)
             os.fsync(descriptor)
         finally:
             os.close(descriptor)

@@ -10,10 +10,10 @@ from pathlib import Path
 
 from veristate.attest.commitments import Recorder
 from veristate.attest.delivery import Delivery
-from veristate.attest.disk import disk
 from veristate.attest.log import TileLog
 from veristate.attest.signing import Seconds, SigningKey, Trust, unix_seconds
 from veristate.attest.witness import Witnessing, http_ask, witness_head
+from veristate.store import disk
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

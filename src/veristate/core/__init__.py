@@ -24,7 +24,7 @@ from veristate.core.records import (
     View,
 )
 from veristate.core.verdicts import Verdict
-from veristate.core.words import Dtype, PolicyName, Recovery
+from veristate.core.words import ContractName, Dtype, PolicyName, Recovery, StrategyName
 
 __all__ = [
     "Action",
@@ -32,6 +32,7 @@ __all__ = [
     "Certificate",
     "Clock",
     "Contract",
+    "ContractName",
     "Decision",
     "Dtype",
     "EnvironmentUnusableError",
@@ -44,6 +45,7 @@ __all__ = [
     "Request",
     "Rule",
     "Site",
+    "StrategyName",
     "TamperError",
     "UndecidedError",
     "Verdict",

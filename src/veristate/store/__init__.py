@@ -5,6 +5,7 @@ that is handed out. Read in reverse. A crash leaves orphans, never a dangling re
 """
 
 from veristate.store.collecting import Collected
+from veristate.store.files import disk, locked_folder, sync_folder, write_all
 from veristate.store.fsck import FindingKind, StoreFinding
 from veristate.store.store import FORMAT, Store
 from veristate.store.trees import FileEntry, FolderEntry, LinkEntry, Tree
@@ -20,5 +21,9 @@ __all__ = [
     "Store",
     "StoreFinding",
     "Tree",
+    "disk",
+    "locked_folder",
     "remove_folder",
+    "sync_folder",
+    "write_all",
 ]

@@ -12,11 +12,11 @@ from uuid import uuid4
 from veristate.attest.commitments.key_events import KeyEvent, KeyHistory
 from veristate.attest.commitments.records import EXACT, Commitment, Manifest, Policy
 from veristate.attest.delivery.outbox import Item, Outbox
-from veristate.attest.disk import disk, locked
+from veristate.attest.disk import locked
 from veristate.attest.signing import Envelope, PublicKey, SigningKey
 from veristate.core import Clock, EnvironmentUnusableError, InputError, digest, utc_now
 from veristate.ledger import Ledger
-from veristate.store import Store
+from veristate.store import Store, disk
 
 Artifacts = Mapping[str, bytes]
 _PUT_AT_ONCE = 8

@@ -15,12 +15,12 @@ from veristate.attest.commitments import (
     Standing,
     read_record,
 )
-from veristate.attest.disk import disk
 from veristate.attest.export.archive import read_archive
 from veristate.attest.export.crate import CONTENTS, METADATA, SUGGESTED, Contents, blob_path, describe, entry_paths
 from veristate.attest.log import LogProof
 from veristate.attest.signing import Envelope, Trust
 from veristate.core import InputError, Record, RefusedError, TamperError, VeristateError, digest
+from veristate.store import disk
 
 
 class ExportFindingKind(StrEnum):

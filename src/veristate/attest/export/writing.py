@@ -6,7 +6,6 @@ from pathlib import Path
 
 from veristate.attest.commitments import Commitment, Manifest, read_record
 from veristate.attest.delivery import Item
-from veristate.attest.disk import disk
 from veristate.attest.export.archive import write_archive
 from veristate.attest.export.crate import (
     CONTENTS,
@@ -20,7 +19,7 @@ from veristate.attest.export.crate import (
 from veristate.attest.home import Home
 from veristate.attest.signing import Envelope
 from veristate.core import InputError, TamperError
-from veristate.store import Store
+from veristate.store import Store, disk
 
 
 def export_run(home: Home, target: Path, *, redact: Set[str] = frozenset()) -> Contents:

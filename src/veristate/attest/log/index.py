@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from veristate.attest.disk import disk
+from veristate.store import disk
 
 _TABLE = "CREATE TABLE IF NOT EXISTS leaf (hash BLOB PRIMARY KEY, place INTEGER NOT NULL) WITHOUT ROWID"
 _COUNT = "SELECT count(*), coalesce(max(place), -1) FROM leaf"

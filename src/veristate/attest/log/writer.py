@@ -8,7 +8,7 @@ import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from veristate.attest.disk import disk, locked, write_all_whole, write_whole
+from veristate.attest.disk import locked, write_all_whole, write_whole
 from veristate.attest.log.edge import Edge, replaced_by
 from veristate.attest.log.index import LeafIndex
 from veristate.attest.log.layout import CHECKPOINT, check_entry
@@ -28,6 +28,7 @@ from veristate.attest.signing import (
     unix_seconds,
 )
 from veristate.core import InputError, TamperError
+from veristate.store import disk
 
 
 class TileLog:

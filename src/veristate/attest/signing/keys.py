@@ -22,9 +22,10 @@ from cryptography.hazmat.primitives.serialization import (
     load_pem_private_key,
 )
 
-from veristate.attest.disk import disk, locked, write_whole
+from veristate.attest.disk import locked, write_whole
 from veristate.attest.signing.base64_text import decode64, encode64
 from veristate.core import EnvironmentUnusableError, InputError, digest
+from veristate.store import disk
 
 _NAME = re.compile(r"[^\s+]+")
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from veristate.attest.timestamps.judging import Authority, TimestampVerdict, judge_timestamp
-from veristate.attest.timestamps.library import build_request
+from veristate.attest.timestamps.rfc3161 import build_request
 from veristate.core import EnvironmentUnusableError, InputError
 
 REPLY_BYTES_UPPER = 1 << 20

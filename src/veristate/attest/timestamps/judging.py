@@ -6,7 +6,7 @@ from typing import Self
 
 from cryptography.x509 import Certificate, load_pem_x509_certificates
 
-from veristate.attest.timestamps.library import check_reply, read_reply
+from veristate.attest.timestamps.rfc3161 import check_reply, read_reply
 from veristate.core import InputError, TamperError
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from pathlib import Path
 
-from veristate.attest.disk import disk, locked, write_whole
+from veristate.attest.disk import locked, write_whole
 from veristate.attest.log import EMPTY_ROOT, extends
 from veristate.attest.signing import (
     Checkpoint,
@@ -23,6 +23,7 @@ from veristate.attest.signing import (
 )
 from veristate.attest.witness.forks import Fork
 from veristate.core import InputError, TamperError, digest
+from veristate.store import disk
 
 PROOF_LINES_UPPER = 63
 

@@ -8,8 +8,8 @@ from veristate.decisions.enclosures.contracts import Strategy
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """What is asked of a certified pass. `values` asks for every value, not the decisions alone; `stretch` is how many
-    candidates are held at once; bond depths below `trusted` are evaluated on the trusted side.
+    """What is asked of a certified pass. `values` asks for every value, not the decisions alone; bond depths below
+    `trusted` are evaluated on the trusted side.
     """
 
     kind: ContractKind = "C1"
@@ -19,4 +19,3 @@ class Wanted:
     budget: int | None = None
     draws: int = 16
     trusted: int = 2
-    stretch: int = 4096

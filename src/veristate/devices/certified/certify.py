@@ -65,6 +65,11 @@ class CertifiedPass:
         return found
 
 
+# Candidates whose environments are held at once. All 2,845 of the default case at once take its peak memory from 1.8 to
+# 2.1 GB and save no time.
+STRETCH = 512
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class TrustedSide:
     """The trusted predictor's members as bounds know them, and the stretches of its table."""
@@ -75,7 +80,7 @@ class TrustedSide:
     _kept: dict[range, Environments] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, predictor: ChempropPredictor, stretch: int = 4096) -> "TrustedSide | Declined":
+    def of(cls, predictor: ChempropPredictor, stretch: int = STRETCH) -> "TrustedSide | Declined":
         """The trusted side of that predictor, or why its models can't be followed."""
         members = []
         for model in predictor.models:

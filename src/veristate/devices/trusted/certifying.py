@@ -35,7 +35,7 @@ class Certifier:
         """How the pass will be certified; in full where its models can't be followed."""
         from veristate.devices.certified import plan_pass
 
-        wanted, side = Wanted(**header["wanted"]), self._followed(header["wanted"]["stretch"])
+        wanted, side = Wanted(**header["wanted"]), self._followed()
         if isinstance(side, Declined):
             return PlannedPass(strategy="full", reason=f"{side.reason}; full instead", predicted=None, followed=False)
         self._planned = plan_pass(side, wanted, time.process_time)
@@ -77,7 +77,7 @@ class Certifier:
             values=found.values,
         )
 
-    def _followed(self, stretch: int) -> Any:
+    def _followed(self) -> Any:
         """The trusted side of the predictor, or why there is none."""
         if self._spec.kind != "chemprop":
             return Declined(
@@ -87,7 +87,7 @@ class Certifier:
         from veristate.devices.certified import TrustedSide
 
         if self._side is None:
-            self._side = TrustedSide.of(self._predictor, stretch)  # type: ignore[arg-type]
+            self._side = TrustedSide.of(self._predictor)  # type: ignore[arg-type]
         return self._side
 
     def _suspect(self, trusted: int) -> Callable[[int, range, Any], tuple[NDArray[np.float32], Any]]:

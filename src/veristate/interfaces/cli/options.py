@@ -1,16 +1,13 @@
 """The options that several subcommands share, with their help."""
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
 
-from veristate.core import Dtype
+from veristate.core import ContractName, Dtype, StrategyName
 
 INPUT, RULES, RUN, TRUST, FAULT, OUTPUT = "Input", "Decision", "Execution", "Trust", "Simulation", "Output"
-
-ContractName = Literal["exact", "device"]
-StrategyName = Literal["auto", "probes", "memo", "full"]
 
 Candidates = Annotated[
     Path | None,

@@ -5,16 +5,21 @@ from dataclasses import dataclass
 from fractions import Fraction
 from math import inf
 from pathlib import Path
-from typing import Literal
 
-from veristate.core import Dtype, InputError, PolicyName, Recovery, Rule, decimal_string
+from veristate.core import (
+    ContractName,
+    Dtype,
+    InputError,
+    PolicyName,
+    Recovery,
+    Rule,
+    StrategyName,
+    decimal_string,
+)
 from veristate.decisions.enclosures import NAMES, Wanted
 from veristate.devices import Granularity
 from veristate.numerics import MOST_DRAWS
 from veristate.screening.cases import herg
-
-ContractName = Literal["exact", "device"]
-StrategyName = Literal["auto", "probes", "memo", "full"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
