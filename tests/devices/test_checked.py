@@ -275,6 +275,26 @@ def test_a_suspicion_is_no_accusation():
     assert "compute it again" in checks.report()
 
 
+def test_a_screen_is_calibrated_on_healthy_passes_of_the_model():
+    """It stands its margin above the loudest of them, so the same passes raise nothing; a far lower one does."""
+    model = nn.Linear(64, 48)
+    inputs = [torch.randn(96, 64) for _ in range(4)]
+
+    def passed(screen):
+        with checked(model, screen=screen) as checks:
+            for x in inputs:
+                model(x)
+        return checks
+
+    default = Screen()
+    loudest = passed(default).loudest
+    assert 0 < loudest < 2
+    own = default.calibrated([loudest], margin=1.5)
+    assert own.stored == pytest.approx(default.stored * loudest * 1.5)
+    assert passed(own).loudest == pytest.approx(1 / 1.5, rel=0.5)  # other signs are drawn for the sums
+    assert not passed(own).unresolved
+
+
 def test_a_share_of_the_sums_columns_is_said():
     """Fewer columns of a sum by destination are a choice that the report states; a share of none is refused."""
     torch_seed()

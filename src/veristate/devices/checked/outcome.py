@@ -29,8 +29,8 @@ class Finding:
     `layer` is the module it ran in ("" outside every module, or the weight's name with "backward of" before it),
     `number` counts the checked operations. `elements` are (row, column) of the first outputs that are proven wrong, or,
     where `verdict` is PASS, that are unresolved: above the statistical screen, below the bound. `rows` counts the rows
-    with a proven fault, `columns` the flagged column cells, `worst` is the largest residual over its bound. `seed`
-    repeats the signs.
+    with a proven fault, `columns` the flagged column cells, `worst` is the largest residual over its bound, `loudest`
+    over the statistical screen. `seed` repeats the signs.
     """
 
     layer: str
@@ -44,6 +44,7 @@ class Finding:
     columns: int = 0
     elements: tuple[tuple[int, int], ...] = ()
     worst: float = 0.0
+    loudest: float = 0.0
     seed: str = ""
 
     def describe(self) -> str:
@@ -66,7 +67,9 @@ class Checks:
 
     `counts` are operations by verdict, `flags`, `inapplicable` and `unresolved` the findings in order; `watched` and
     `total` multiply-adds, `beside` the operations no check saw, by name. `draws` is the number of sign draws a call,
-    `sums` the share of the columns of a sum by destination that a check draws.
+    `sums` the share of the columns of a sum by destination that a check draws. `worst` and `loudest` are the largest
+    residuals, over their bounds and over the statistical screen: `Screen().calibrated([checks.loudest])` of healthy
+    passes is a screen for this model.
     """
 
     draws: int
@@ -82,6 +85,7 @@ class Checks:
     beside: Counter[str] = field(default_factory=Counter)
     seconds: float = 0.0
     worst: float = 0.0
+    loudest: float = 0.0
 
     def verdict(self) -> Verdict:
         """FLAG for a proven fault, PASS when something ran and all of it passed, INAPPLICABLE otherwise."""
@@ -104,6 +108,7 @@ class Checks:
         self.counts[finding.verdict] += 1
         self.layers[finding.layer] = self.layers.get(finding.layer, 0) + 1
         self.worst = max(self.worst, finding.worst)
+        self.loudest = max(self.loudest, finding.loudest)
         if finding.verdict is Verdict.FLAG:
             self.flags.append(finding)
         elif finding.verdict is Verdict.INAPPLICABLE:

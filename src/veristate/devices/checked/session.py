@@ -194,7 +194,7 @@ def _found(finding: Finding, check: LinearCheck, seed: bytes) -> Finding:
     """What one product's check says."""
     verdict, elements = check.verdict(), check.elements
     if verdict is Verdict.PASS and not len(elements.rows):
-        return replace(finding, worst=check.worst, seed=seed.hex())
+        return replace(finding, worst=check.worst, loudest=elements.loudest, seed=seed.hex())
     named = elements.proven if verdict is Verdict.FLAG else ~elements.proven
     places = zip(elements.rows[named][:NAMED], elements.columns[named][:NAMED], strict=True)
     inapplicable = verdict is Verdict.INAPPLICABLE
@@ -206,6 +206,7 @@ def _found(finding: Finding, check: LinearCheck, seed: bytes) -> Finding:
         columns=int(check.columns.flag.sum()) if verdict is Verdict.FLAG else 0,
         elements=tuple((int(i), int(j)) for i, j in places),
         worst=check.worst,
+        loudest=elements.loudest,
         seed=seed.hex(),
     )
 
@@ -238,4 +239,4 @@ def _joined(parts: list[Finding], whole: Finding) -> Finding:
         return whole
     order = {Verdict.FLAG: 0, Verdict.INAPPLICABLE: 1, Verdict.PASS: 2}
     first = min(parts, key=lambda part: (order[part.verdict], not part.elements))
-    return replace(first, worst=max(part.worst for part in parts))
+    return replace(first, worst=max(part.worst for part in parts), loudest=max(part.loudest for part in parts))

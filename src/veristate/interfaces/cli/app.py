@@ -2,26 +2,30 @@
 
 import os
 import sys
+from importlib import import_module
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from veristate import __version__
 from veristate.core import EnvironmentUnusableError, VeristateError
-from veristate.interfaces.cli import (
-    audit,
-    calibrate,
-    challenge,
-    data,
-    export,
-    fsck,
-    log,
-    probe,
-    research,
-    screen,
-    verify,
-    witness,
+
+# Each is the module of this package with that name: its `app` where it has parts, else its `command`.
+_SUBCOMMANDS = (
+    "screen",
+    "calibrate",
+    "fsck",
+    "probe",
+    "data",
+    "audit",
+    "research",
+    "export",
+    "verify",
+    "challenge",
+    "log",
+    "witness",
 )
 
 # What the base install lacks, and which extra brings it.
@@ -35,25 +39,34 @@ _EXTRAS = {
     "sklearn": "audit",
 }
 
+
+class _Subcommands(TyperGroup):
+    """Imports a subcommand when it is asked for: none waits for what another needs."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return list(_SUBCOMMANDS)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        if cmd_name not in _SUBCOMMANDS:
+            return None
+        module = import_module(f"{__package__}.{cmd_name}")
+        parts = getattr(module, "app", None)
+        if parts is None:
+            parts = typer.Typer(add_completion=False)
+            parts.command(name=cmd_name)(module.command)
+        found = typer.main.get_command(parts)
+        found.name = cmd_name
+        return found
+
+
 app = typer.Typer(
     name="veristate",
+    cls=_Subcommands,
     help="Let a research agent's work be acted on: checked, kept, certified, committed once.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-app.command(name="screen")(screen.command)
-app.command(name="calibrate")(calibrate.command)
-app.command(name="fsck")(fsck.command)
-app.command(name="probe")(probe.command)
-app.command(name="data")(data.command)
-app.add_typer(audit.app, name="audit")
-app.add_typer(research.app, name="research")
-app.command(name="export")(export.command)
-app.command(name="verify")(verify.command)
-app.command(name="challenge")(challenge.command)
-app.add_typer(log.app, name="log")
-app.add_typer(witness.app, name="witness")
 
 
 def _version(wanted: bool) -> None:
