@@ -3,18 +3,16 @@ dvc-data, restored within 1.2 times the fastest and stored within 1.2 times the 
 
 One tree for all: small text files in folders and large files of random bytes; 1 % of the small files are rewritten and
 1 % of the bytes in place in one large file. Each tool takes both states, the second on what it kept of the first, and
-restores the first into an empty folder. git runs without compression, its quickest setting. Only veristate and restic
-wait for the disk before they return; between the steps of all tools the disk is left to settle.
+restores the first into an empty folder; each step is a process of its own, of installed (so compiled) code. git runs
+without compression, its quickest setting. Between the steps the disk is left to settle, and nothing is removed before
+all is measured: ext4 without a journal steps over every inode freed in the last minutes when a file is made.
 """
 
 import argparse
 import hashlib
 import os
 import random
-import shutil
 import statistics
-import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -22,147 +20,10 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.record import Claim, note, write
+from benchmarks.snapshot_tools import PROMISES, Certifying, Dvc, Git, Restic, Tool, Veristate
 
 FOLDER = 100
 LARGE = 16
-DVC = """
-import sys
-from dvc_objects.fs import LocalFileSystem
-from dvc_data.hashfile.build import build
-from dvc_data.hashfile.checkout import checkout
-from dvc_data.hashfile.db import HashFileDB
-from dvc_data.hashfile.state import State
-from dvc_data.hashfile.transfer import transfer
-from dvc_data.hashfile.hash_info import HashInfo
-from dvc_data.hashfile import load
-what, work, kept, *rest = sys.argv[1:]
-fs = LocalFileSystem()
-state = State(root_dir=work, tmp_dir=kept + "-state")
-odb = HashFileDB(fs, kept, state=state, hash_name="md5")
-if what == "take":
-    staging, _, obj = build(odb, work, fs, "md5")
-    transfer(staging, odb, {obj.hash_info}, shallow=False, hardlink=False)
-    print(obj.hash_info.value)
-else:
-    obj = load(odb, HashInfo("md5", rest[0]))
-    checkout(rest[1], fs, obj, odb, state=state)
-state.close()
-"""
-
-
-class Veristate:
-    """Our store, through its command-line-sized script, as the others: a process for each step."""
-
-    name = "veristate"
-    quick = True
-
-    def __init__(self, base: Path, work: Path) -> None:
-        self.kept, self.work = base / "kept", work
-
-    def begin(self) -> None:
-        """Nothing is needed."""
-
-    def take(self) -> str:
-        """The snapshot's name."""
-        return self._python(f"print(Store.open(Path({str(self.kept)!r})).snapshot(work, quick={self.quick}))")
-
-    def restore(self, name: str, folder: Path) -> None:
-        """Returns when the empty `folder` holds the snapshot."""
-        code = f"Store.open(Path({str(self.kept)!r})).restore({name!r}, Path({str(folder)!r}), quick={self.quick})"
-        self._python(code)
-
-    def _python(self, code: str) -> str:
-        start = f"from pathlib import Path\nfrom veristate.store import Store\nwork = Path({str(self.work)!r})\n"
-        return run([sys.executable, "-c", start + code])
-
-
-class Certifying(Veristate):
-    """The same, where something is certified: every byte is read, and everything is forced to the disk."""
-
-    name = "veristate, every byte read"
-    quick = False
-
-
-class Git:
-    """git, objects by SHA-256, in a repository outside the workspace."""
-
-    name = "git"
-
-    def __init__(self, base: Path, work: Path) -> None:
-        self.kept, self.work = base / "kept", work
-        self._git = ["git", f"--git-dir={self.kept}", "-c", "core.compression=0", "-c", "gc.auto=0"]
-
-    def begin(self) -> None:
-        """Makes the repository."""
-        run(["git", "init", "-q", "--bare", "--object-format=sha256", str(self.kept)])
-
-    def take(self) -> str:
-        """As above."""
-        git = [*self._git, f"--work-tree={self.work}"]
-        run([*git, "add", "-A", "."], cwd=self.work)
-        return run([*git, "write-tree"], cwd=self.work)
-
-    def restore(self, name: str, folder: Path) -> None:
-        """As above; an index of its own, so that nothing is taken for done."""
-        environment = os.environ | {"GIT_INDEX_FILE": str(folder) + "-index"}
-        git = [*self._git, f"--work-tree={folder}"]
-        run([*git, "read-tree", name], env=environment)
-        run([*git, "checkout-index", "-a", "-f"], cwd=folder, env=environment)
-
-
-class Restic:
-    """restic, compressing as it sees fit, with the password it insists on."""
-
-    name = "restic"
-
-    def __init__(self, base: Path, work: Path) -> None:
-        self.kept, self.work = base / "kept", work
-        cache = str(base / "cache")
-        self._restic = ["restic", "-q", "--no-lock", "-r", str(self.kept), "--cache-dir", cache]
-        self._environment = os.environ | {"RESTIC_PASSWORD": "x"}
-
-    def begin(self) -> None:
-        """Makes the repository."""
-        run([*self._restic, "init", "--repository-version", "2"], env=self._environment)
-
-    def take(self) -> str:
-        """As above."""
-        run([*self._restic, "backup", "."], cwd=self.work, env=self._environment)
-        listed = run([*self._restic, "snapshots", "--compact"], env=self._environment).splitlines()
-        return next(line.split()[0] for line in reversed(listed) if len(line.split()[0]) == 8)
-
-    def restore(self, name: str, folder: Path) -> None:
-        """As above."""
-        run([*self._restic, "restore", name, "--target", str(folder)], env=self._environment)
-
-
-class Dvc:
-    """dvc-data, from a Python that has it."""
-
-    name = "dvc-data"
-
-    def __init__(self, base: Path, work: Path, python: str) -> None:
-        self.kept, self.work, self._python = base / "kept", work, python
-
-    def begin(self) -> None:
-        """Nothing is needed."""
-
-    def take(self) -> str:
-        """As above."""
-        return run([self._python, "-c", DVC, "take", str(self.work), str(self.kept)])
-
-    def restore(self, name: str, folder: Path) -> None:
-        """As above."""
-        folder.rmdir()
-        run([self._python, "-c", DVC, "restore", str(self.work), str(self.kept), name, str(folder)])
-
-
-def run(argv: list[str], **options: Any) -> str:
-    """What the command printed; its end with an error is ours."""
-    done = subprocess.run(argv, capture_output=True, text=True, check=False, **options)
-    if done.returncode != 0:
-        raise RuntimeError(f"{argv[:3]}: {done.stderr[-2000:]}")
-    return done.stdout.strip()
 
 
 def fill(work: Path, *, small: int, total: int, seed: int = 1) -> None:
@@ -211,29 +72,31 @@ def timed(call: Callable[[], Any]) -> tuple[float, float, Any]:
     return seconds, cpu_s, result
 
 
-def measured(tool: Any, work: Path, base: Path, sizes: dict[str, int]) -> dict[str, Any]:
-    """One tool on a fresh tree: seconds of each step, bytes on the disk, whether what came back is the same."""
-    if work.exists():
-        shutil.rmtree(work)
-    fill(work, **sizes)
-    before = tree_digest(work)
+def measured(tool: Tool, base: Path, sizes: dict[str, int], wanted: list[str]) -> dict[str, Any]:
+    """One tool on a fresh tree: seconds of each step, bytes on the disk, whether what came back is the same.
+
+    `wanted`: the digests of the tree's two states; filled by the first tool, for the tree is the same for all.
+    """
+    fill(tool.work, **sizes)
+    if not wanted:
+        wanted.append(tree_digest(tool.work))
     tool.begin()
     time.sleep(0.2)
     first_s, first_cpu_s, name = timed(tool.take)
     first_bytes = disk_bytes(tool.kept)
-    change(work, **sizes)
-    after = tree_digest(work)
+    change(tool.work, **sizes)
+    if len(wanted) == 1:
+        wanted.append(tree_digest(tool.work))
     time.sleep(0.2)
     next_s, next_cpu_s, later = timed(tool.take)
     extra = disk_bytes(tool.kept) - first_bytes
     same = True
     seconds: list[tuple[float, float]] = []
-    for snapshot, wanted in ((name, before), (later, after)):
+    for snapshot, digest in zip((name, later), wanted, strict=True):
         folder = base / f"restored-{len(seconds)}"
         folder.mkdir()
         seconds.append(timed(lambda f=folder, s=snapshot: tool.restore(s, f))[:2])
-        same = same and tree_digest(folder) == wanted
-        shutil.rmtree(folder)
+        same = same and tree_digest(folder) == digest
     return {
         "first_s": first_s,
         "first_cpu_s": first_cpu_s,
@@ -254,24 +117,25 @@ def main() -> None:
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--small", type=int, default=10_000)
     options.add_argument("--total", type=int, default=2**30)
-    options.add_argument("--rounds", type=int, default=3)
+    options.add_argument("--rounds", type=int, default=3, help="each takes five times four times the tree on the disk")
     options.add_argument("--dvc-python", default="", help="a Python with dvc-data; without it that tool is left out")
     options.add_argument("--folder", default=None, help="where the trees are made")
     given = options.parse_args()
     started = time.time()
     sizes = {"small": given.small, "total": given.total}
+    Dvc.python = given.dvc_python
+    makers = [Veristate, Git, Restic, *([Dvc] if given.dvc_python else []), Certifying]
     rounds: dict[str, list[dict[str, Any]]] = {}
-    for number in range(given.rounds):
-        makers: list[Callable[[Path, Path], Any]] = [Veristate, Git, Restic, Certifying]
-        if given.dvc_python:
-            makers.insert(3, lambda base, work: Dvc(base, work, given.dvc_python))
-        for make in makers[number % len(makers) :] + makers[: number % len(makers)]:
-            with tempfile.TemporaryDirectory(dir=given.folder) as name:
-                base = Path(name)
-                tool = make(base, base / "work")
-                rounds.setdefault(tool.name, []).append(measured(tool, base / "work", base, sizes))
-            note(f"{tool.name}: {rounds[tool.name][-1]}")
-    write("snapshots", claims(rounds, sizes), {"sizes": sizes, "rounds": rounds}, started)
+    wanted: list[str] = []
+    with tempfile.TemporaryDirectory(dir=given.folder) as name:
+        for number in range(given.rounds):
+            for make in makers[number % len(makers) :] + makers[: number % len(makers)]:
+                base = Path(name) / f"{number}-{make.__name__}"
+                base.mkdir()
+                done = measured(make(base, base / "work"), base, sizes, wanted)
+                rounds.setdefault(make.name, []).append(done)
+                note(f"{make.name}: {done}")
+        write("snapshots", claims(rounds, sizes), {"sizes": sizes, "rounds": rounds}, started)
 
 
 def claims(rounds: dict[str, list[dict[str, Any]]], sizes: dict[str, int]) -> list[Claim]:
@@ -309,7 +173,7 @@ def claims(rounds: dict[str, list[dict[str, Any]]], sizes: dict[str, int]) -> li
             unit="",
             bar="yes",
             met=identical,
-            detail=", ".join(f"{tool} {'yes' if same else 'no'}" for tool, same in peers.items()),
+            detail=", ".join(f"{tool} {'yes' if same else 'no'}" for tool, same in peers.items()) + f"; {PROMISES}",
         ),
         row("incremental snapshot, processor time", "incremental_cpu_s", 1.0, "s"),
         row("restore into an empty folder, processor time", "restore_cpu_s", 1.2, "s"),

@@ -5,7 +5,7 @@ import random
 
 import pytest
 
-import veristate.store.blobs as blobs
+import veristate.store.content as content
 import veristate.store.swap as swap
 from veristate.core import TamperError
 from veristate.store import Store, Tree
@@ -59,16 +59,16 @@ def test_a_kill_while_a_blob_is_put(tmp_path, killed_at, monkeypatch, size):
 
     Content is split above 4000 bytes here, so that the second one has chunks.
     """
-    monkeypatch.setattr(blobs, "SPLIT_ABOVE", 4000)
-    monkeypatch.setattr(blobs, "CHUNK", 1000)
-    content = random.Random(size).randbytes(size)
+    monkeypatch.setattr(content, "SPLIT_ABOVE", 4000)
+    monkeypatch.setattr(content, "CHUNK", 1000)
+    data = random.Random(size).randbytes(size)
     for step in itertools.count(1):
         root = tmp_path / str(step)
         Store.open(root)
-        if not killed_at(step, lambda root=root: Store.open(root).put(content)):
+        if not killed_at(step, lambda root=root: Store.open(root).put(data)):
             break
         store = clean(root)
-        assert store.get(store.put(content)) == content
+        assert store.get(store.put(data)) == data
     assert step > 8
 
 

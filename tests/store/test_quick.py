@@ -114,6 +114,19 @@ def test_a_file_system_that_does_not_tell_is_read_whole(tmp_path, monkeypatch):
         shutil.rmtree(base)
 
 
+def test_a_file_system_that_was_tried_is_not_tried_again(store, work, monkeypatch):
+    """What is remembered was remembered where writes are told of; another start of the machine forgets that too."""
+    monkeypatch.setattr(seen, "_TRIED", {})
+    tree = store.snapshot(work, quick=True)
+    assert list(seen._TRIED) == [work.stat().st_dev]
+    monkeypatch.setattr(seen, "_TRIED", {})
+    assert store.snapshot(work, quick=True) == tree
+    assert seen._TRIED == {}
+    monkeypatch.setattr(seen, "_since_start", lambda: b"0" * 36)
+    store.snapshot(work, quick=True)
+    assert seen._TRIED
+
+
 def test_what_was_just_written_is_not_remembered(store, work, monkeypatch):
     """A change within the clock's grain of the reading could not be told from none."""
     (work / "young").write_bytes(b"young")

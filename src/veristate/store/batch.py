@@ -6,7 +6,8 @@ from contextlib import contextmanager
 from typing import BinaryIO
 
 from veristate.core import RefusedError
-from veristate.store.blobs import Blobs, packed, split
+from veristate.store.blobs import Blobs
+from veristate.store.content import packed, split
 from veristate.store.files import writing
 from veristate.store.packs import PackDraft
 
@@ -26,7 +27,7 @@ class Batch:
 
     def has(self, name: str) -> bool:
         """Whether the blob is in the store or will be."""
-        return bytes.fromhex(name) in self._draft.index or self._blobs.has(name)
+        return self._blobs.has(name) or bytes.fromhex(name) in self._draft.index
 
     def put(self, data: bytes) -> str:
         """The SHA-256 of `data`."""

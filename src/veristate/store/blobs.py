@@ -1,40 +1,23 @@
 """Blobs on the disk, named by the SHA-256 of their content: a file for each that was put, packs for those of snapshots.
 
-The first byte of a blob's file, or of its part of a pack, says how the rest is to be read: `r` the content itself, `z`
-the content as one zstd frame, `m` a canonical list of chunks, each a blob of its own. Which of them is used never
-changes the name.
+What `content` lays down there, whole or in chunks, is read back here and verified.
 """
 
 import hashlib
 import io
-import json
 import os
-import re
-import threading
-from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Iterator
 from contextlib import suppress
-from functools import cache
 from pathlib import Path
 from typing import BinaryIO
 
-import zstandard
-
-from veristate.core import InputError, TamperError, canonical_bytes, digest
+from veristate.core import InputError, TamperError, digest
+from veristate.store.content import chunk_list, is_digest, listed_chunks, packed, split, unpacked
 from veristate.store.files import disk, sync_folder, write_whole
 from veristate.store.packs import Packs
 
-SPLIT_ABOVE = 4 * 2**20
-CHUNK = 2**20
 PACKS = "packs"
-_PROBE = 2**16
-CHUNKS_FORMAT = "veristate.chunks/1"
-_DIGEST = re.compile(r"[0-9a-f]{64}")
-
-
-def is_digest(text: object) -> bool:
-    """Whether `text` is 64 lower-case hexadecimal digits, and so safe in a path."""
-    return isinstance(text, str) and _DIGEST.fullmatch(text) is not None
+_WINDOW = 2**18  # stays in a core's cache while it is read, hashed and written
 
 
 class Blobs:
@@ -75,27 +58,54 @@ class Blobs:
         """
         return b"".join(self.pieces(name))
 
-    def pieces(self, name: str, *, verified: bool = True) -> Iterator[bytes]:
+    def pieces(self, name: str) -> Iterator[bytes]:
         """The content in pieces of at most 4 MiB. Each piece is verified before it is given, the whole at the end:
-        a caller acts on the content only when the iterator has ended. Not `verified`, the caller hashes the whole.
+        a caller acts on the content only when the iterator has ended.
 
         Raises: as `get`.
         """
         stored = self._read(name)
         chunks = self.chunks(name, stored)
         if chunks is None:
-            yield self._content(name, stored, verified=verified)
+            yield self._content(name, stored)
             return
         whole = hashlib.sha256()
         size = 0
         for chunk in chunks:
-            piece = self._content(chunk, self._read(chunk, listed_in=name), verified=verified)
-            if verified:
-                whole.update(piece)
+            piece = self._content(chunk, self._read(chunk, listed_in=name))
+            whole.update(piece)
             size += len(piece)
             yield piece
-        if (verified and whole.hexdigest() != name) or _chunk_list(size, chunks) != stored:
+        if whole.hexdigest() != name or chunk_list(size, chunks) != stored:
             raise self.tampered(name, "its chunks give other bytes")
+
+    def unverified(self, name: str) -> Iterator[bytes | memoryview]:
+        """The content in pieces of which each holds until the next is asked for; the caller hashes the whole.
+
+        Raises: as `get`, but not for bytes that can be read and are others.
+        """
+        stored = self._read(name)
+        chunks = self.chunks(name, stored)
+        if chunks is None:
+            yield self._content(name, stored, verified=False)
+            return
+        size, window = 0, memoryview(bytearray(_WINDOW))
+        for chunk in chunks:
+            for piece in self._windows(chunk, window, listed_in=name):
+                size += len(piece)
+                yield piece
+        if chunk_list(size, chunks) != stored:
+            raise self.tampered(name, "its chunks give other bytes")
+
+    def _windows(self, name: str, window: memoryview, *, listed_in: str) -> Iterator[bytes | memoryview]:
+        """A chunk's content: through the window where it lies in a pack as it is, so that it is copied once."""
+        parts = self.packs.windows(name, window)
+        first = next(parts, None)
+        if first is None or bytes(first[:1]) != b"r":
+            yield self._content(name, self._read(name, listed_in), verified=False)
+            return
+        yield first[1:]
+        yield from parts
 
     def chunks(self, name: str, stored: bytes | None = None) -> list[str] | None:
         """The digests of the chunks of a large blob; None when the blob holds its content itself."""
@@ -103,12 +113,9 @@ class Blobs:
         if stored[:1] != b"m":
             return None
         try:
-            listed = json.loads(stored[1:])["chunks"]
+            return listed_chunks(stored)
         except (ValueError, KeyError, TypeError, RecursionError) as error:
             raise self.tampered(name, f"its list of chunks can't be read: {error!r}") from error
-        if not isinstance(listed, list) or not all(is_digest(chunk) for chunk in listed):
-            raise self.tampered(name, "its list of chunks holds something that is no digest")
-        return listed
 
     def verify(self, name: str) -> None:
         """Returns when the blob, which holds its content itself, is what its name says. Raises: as `get`."""
@@ -135,19 +142,13 @@ class Blobs:
 
     def _content(self, name: str, stored: bytes, *, verified: bool = True) -> bytes:
         """The content of a blob that holds it itself."""
-        kind, rest = stored[:1], stored[1:]
-        if kind == b"z":
-            try:
-                if not 0 <= zstandard.frame_content_size(rest) <= SPLIT_ABOVE:
-                    raise self.tampered(name, "its frame claims an impossible size")
-                rest = _zstd().decompressor.decompress(rest, allow_extra_data=False)
-            except zstandard.ZstdError as error:
-                raise self.tampered(name, f"its frame can't be read: {error}") from error
-        elif kind != b"r":
-            raise self.tampered(name, f"it begins with {kind!r}")
-        if verified and digest(rest) != name:
-            raise self.tampered(name, f"it holds the content {digest(rest)}")
-        return rest
+        try:
+            content = unpacked(stored)
+        except ValueError as error:
+            raise self.tampered(name, str(error)) from error
+        if verified and digest(content) != name:
+            raise self.tampered(name, f"it holds the content {digest(content)}")
+        return content
 
     def tampered(self, name: str, what: str) -> TamperError:
         """The error for a blob whose bytes are not those of its name."""
@@ -216,71 +217,7 @@ class Blobs:
                 yield from sorted(shelf.iterdir()) if shelf.is_dir() else [shelf]
 
 
-class _Zstd(threading.local):
-    """One of each for a thread: making them costs more than a small file."""
-
-    def __init__(self) -> None:
-        self.compressor = zstandard.ZstdCompressor(level=1)
-        self.decompressor = zstandard.ZstdDecompressor()
-
-
-@cache
-def _zstd() -> _Zstd:
-    return _Zstd()
-
-
-def packed(data: bytes) -> bytes:
-    """`data` as a blob's file holds it. A large one is compressed only when its beginning shrinks."""
-    compressor = _zstd().compressor
-    if len(data) <= _PROBE or len(compressor.compress(data[:_PROBE])) < 0.97 * _PROBE:
-        frame = compressor.compress(data)
-        if len(frame) < len(data):
-            return b"z" + frame
-    return b"r" + data
-
-
-def split(
-    source: BinaryIO, keep: Callable[[str, bytes], None], keep_list: Callable[[str, bytes], None]
-) -> tuple[str, int]:
-    """The SHA-256 and the size of the content, after it was given to `keep`, whole or in chunks that `keep_list` then
-    lists. The hash of the whole is taken beside those of the chunks, in a thread of its own.
-    """
-    start = source.read(SPLIT_ABOVE + 1)
-    if len(start) <= SPLIT_ABOVE:
-        name = digest(start)
-        keep(name, start)
-        return name, len(start)
-    whole, size, chunks = hashlib.sha256(), 0, []
-    with ThreadPoolExecutor(max_workers=1) as beside:
-        last: Future[None] | None = None
-        for chunk in _chunks(start, source):
-            if last is not None:
-                last.result()
-            last = beside.submit(whole.update, chunk)
-            size += len(chunk)
-            chunks.append(digest(chunk))
-            keep(chunks[-1], chunk)
-    keep_list(whole.hexdigest(), _chunk_list(size, chunks))
-    return whole.hexdigest(), size
-
-
 def _checked(name: str) -> str:
     if not is_digest(name):
         raise InputError(f"not a SHA-256 in lower-case hexadecimal: {name!r}")
     return name
-
-
-def _chunks(start: bytes, source: BinaryIO) -> Iterator[bytes]:
-    """The content in chunks of exactly `CHUNK` bytes, the last one shorter."""
-    rest = start
-    while True:
-        while len(rest) < CHUNK and (more := source.read(CHUNK - len(rest))):
-            rest += more
-        if not rest:
-            return
-        yield rest[:CHUNK]
-        rest = rest[CHUNK:]
-
-
-def _chunk_list(size: int, chunks: list[str]) -> bytes:
-    return b"m" + canonical_bytes({"format": CHUNKS_FORMAT, "size": size, "chunks": chunks})

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from veristate.core import InputError, TamperError
-from veristate.store.blobs import Blobs, is_digest
+from veristate.store.blobs import Blobs
+from veristate.store.content import is_digest
 from veristate.store.files import disk, no_writer, sync_folder, write_whole
 from veristate.store.packs import PackDraft, read_index
 from veristate.store.trees import FileEntry, FolderEntry, Tree

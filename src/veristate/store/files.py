@@ -80,11 +80,11 @@ def sync_folder(folder: Path) -> None:
         os.close(descriptor)
 
 
-def write_all(descriptor: int, data: bytes) -> None:
+def write_all(descriptor: int, data: bytes | memoryview) -> None:
     """Returns when all of `data` is written; the system may take it in parts."""
-    rest = memoryview(data)
-    while rest:
-        rest = rest[os.write(descriptor, rest) :]
+    done = os.write(descriptor, data)
+    while done < len(data):
+        done += os.write(descriptor, memoryview(data)[done:])
 
 
 def write_whole(target: Path, data: bytes, *, temporary: Path) -> None:

@@ -6,9 +6,10 @@ from enum import StrEnum
 from pathlib import Path
 
 from veristate.core import InputError, TamperError
-from veristate.store.blobs import Blobs, is_digest
+from veristate.store.blobs import Blobs
+from veristate.store.building import check
+from veristate.store.content import is_digest
 from veristate.store.packs import read_index
-from veristate.store.workspace import check
 
 
 class FindingKind(StrEnum):

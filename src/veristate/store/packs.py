@@ -65,10 +65,23 @@ class Packs:
             if found is None:
                 return None
             pack, offset, length = found
-            with suppress(FileNotFoundError):
-                return os.pread(self._reader(pack).descriptor, min(length, size or length), offset)
-            self.forget()  # collected or repacked by another process
+            try:
+                reader = self._open.get(pack) or self._reader(pack)
+                return os.pread(reader.descriptor, length if size is None else min(length, size), offset)
+            except FileNotFoundError:
+                self.forget()  # collected or repacked by another process
         return None
+
+    def windows(self, name: str, window: memoryview) -> Iterator[memoryview]:
+        """What `read` gives, in parts laid one after another into `window`; nothing when no pack holds it."""
+        found = self._find(name)
+        with suppress(FileNotFoundError):
+            if found is not None:
+                pack, offset, length = found
+                reader, end = self._reader(pack), offset + length
+                while offset < end and (got := os.preadv(reader.descriptor, [window[: end - offset]], offset)):
+                    offset += got
+                    yield window[:got]
 
     def path_of(self, name: str) -> Path | None:
         """The pack that holds the blob; None when there is none."""
@@ -103,11 +116,13 @@ class Packs:
             if changed == self._looked:
                 return False
             new = [path for path in self.paths() if path.name not in self._loaded]
+            where = dict(self._where)  # readers do without the lock
             for path in new:
                 with suppress(FileNotFoundError):
-                    index = read_index(path)
-                    self._where = self._where | {key: (path.name, *where) for key, where in index.items()}
-                    self._loaded.add(path.name)
+                    name = path.name
+                    where |= {key: (name, *place) for key, place in read_index(path).items()}
+                    self._loaded.add(name)
+            self._where = where
             self._looked = changed
             return bool(new)
 

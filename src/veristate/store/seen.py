@@ -31,21 +31,23 @@ _LINE = struct.Struct("<QQQqq32s")
 class Seen:
     """The memory of one workspace. `blob` answers from the last snapshot; `remember` is for the next."""
 
-    def __init__(self, path: Path, *, device: int, works: bool) -> None:
+    def __init__(self, path: Path, *, folder: Path) -> None:
         self._path = path
-        self._device = device
-        self._works = works
-        self._last = _load(path) if works else {}
-        self._next: dict[Key, str] = {}
-        self._new: list[tuple[Key, str]] = []
+        self._device = os.stat(folder).st_dev  # noqa: PTH116 - a plain number
+        self._last = _load(path)
+        # What was remembered on this file system since the machine was started was remembered after it was tried.
+        self._works = next(iter(self._last), (None,))[0] == self._device or tells_of_writes(folder)
+        self._next: dict[Key, bytes] = {}
+        self._new: list[tuple[Key, bytes]] = []
 
     def blob(self, status: os.stat_result) -> str | None:
         """The blob that a file of this status held; None when it must be read."""
         key = key_of(status)
         name = self._last.get(key)
-        if name is not None:
-            self._next[key] = name
-        return name
+        if name is None:
+            return None
+        self._next[key] = name
+        return name.hex()
 
     def reading(self, descriptor: int) -> int:
         """The moment before a file is read, for `remember`."""
@@ -56,11 +58,11 @@ class Seen:
     def remember(self, status: os.stat_result, name: str, moment: int) -> None:
         """Takes in that a file of this status held that blob when it was read, after `moment`."""
         if self._works and status.st_dev == self._device and status.st_ctime_ns + GRAIN_NS < moment:
-            self._next[key_of(status)] = name
+            self._next[key_of(status)] = bytes.fromhex(name)
 
     def expect(self, status: os.stat_result, name: str) -> None:
         """Takes in that a file, just written where nobody else writes, holds that blob."""
-        self._new.append((key_of(status), name))
+        self._new.append((key_of(status), bytes.fromhex(name)))
 
     def settle(self) -> None:
         """Takes in what was expected, but for files so young that a write could still leave their times as they are."""
@@ -73,7 +75,7 @@ class Seen:
         """Returns when the next snapshot will know. Not forced to the disk: losing it costs time and nothing else."""
         if not self._works or (self._next.keys() == self._last.keys() and self._path.exists()):
             return
-        lines = b"".join(_LINE.pack(*key, bytes.fromhex(name)) for key, name in self._next.items())
+        lines = b"".join(_LINE.pack(*key, name) for key, name in self._next.items())
         body = _since_start() + lines
         draft = self._path.with_name(f".{secrets.token_hex(8)}")
         with suppress(OSError):
@@ -113,12 +115,16 @@ def _try(folder: Path) -> bool:
         os.write(descriptor, bytes(mmap.PAGESIZE))
         with mmap.mmap(descriptor, mmap.PAGESIZE) as pages:
             pages[0] = 1
-            if not start_writing_back(descriptor):
-                return False
             before = os.fstat(descriptor).st_ctime_ns
-            time.sleep(GRAIN_NS / 2e9)
-            pages[1] = 2
-            return os.fstat(descriptor).st_ctime_ns > before
+            until = time.monotonic_ns() + GRAIN_NS // 2
+            while time.monotonic_ns() < until:
+                if not start_writing_back(descriptor):
+                    return False
+                pages[1] ^= 1
+                if os.fstat(descriptor).st_ctime_ns > before:
+                    return True
+                time.sleep(GRAIN_NS / 50e9)
+        return False
     finally:
         os.close(descriptor)
 
@@ -132,7 +138,7 @@ def _since_start() -> bytes:
         return secrets.token_hex(18).encode()
 
 
-def _load(path: Path) -> dict[Key, str]:
+def _load(path: Path) -> dict[Key, bytes]:
     with suppress(OSError):
         data = path.read_bytes()
         head = len(_FORMAT) + 32
@@ -143,5 +149,5 @@ def _load(path: Path) -> dict[Key, str]:
             and hashlib.sha256(body).digest() == data[len(_FORMAT) : head]
             and body[: len(start)] == start
         ):
-            return {line[:5]: line[5].hex() for line in _LINE.iter_unpack(body[len(start) :])}
+            return {line[:5]: line[5] for line in _LINE.iter_unpack(body[len(start) :])}
     return {}

@@ -3,6 +3,7 @@
 import fcntl
 import os
 import re
+import shutil
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,13 +11,14 @@ from pathlib import Path
 from veristate.core import EnvironmentUnusableError, InputError, RefusedError, digest
 from veristate.store.batch import batch
 from veristate.store.blobs import Blobs
+from veristate.store.building import build
 from veristate.store.collecting import Collected, Roots, collect
 from veristate.store.files import disk, locked_folder, remove_dead, sync_all, sync_folder, write_whole
 from veristate.store.fsck import StoreFinding, findings
-from veristate.store.seen import Seen, tells_of_writes
+from veristate.store.seen import Seen
 from veristate.store.swap import put_back, swap_in
 from veristate.store.trees import Tree
-from veristate.store.workspace import build, capture, remove
+from veristate.store.workspace import capture, remove
 
 FORMAT = "veristate-store/1"
 SPARE_S = 3600.0
@@ -130,13 +132,14 @@ class Store:
         with locked_folder(folder.parent):
             self._settle(folder)
             seen, new = self._seen(folder, quick), self._seen(folder, quick)
+            if folder.exists():
+                self._capture(folder, seen)
             try:
                 build(self._blobs, tree, staged, new)
                 with disk(folder):
                     if not quick:
                         sync_all(staged)
                     folder.mkdir(exist_ok=True)
-                self._capture(folder, seen)
                 if new is not None:
                     new.settle()
             except BaseException:
@@ -186,6 +189,7 @@ class Store:
         Raises: InputError or TamperError when something that is to be kept is missing or damaged; nothing is removed.
         """
         with disk(self.root):
+            shutil.rmtree(self.root / "seen", ignore_errors=True)  # a quick snapshot must not count on what goes
             return collect(self._blobs, self._roots, keep, spare_s=spare_s)
 
     def fsck(self, trees: Iterable[str] = ()) -> tuple[StoreFinding, ...]:
@@ -253,11 +257,9 @@ class Store:
     def _seen(self, folder: Path, quick: bool) -> Seen | None:
         if not quick:
             return None
-        with disk(folder.parent):
-            works = tells_of_writes(folder.parent)
-            device = folder.parent.stat().st_dev
         mark = digest(os.fsencode(folder))[:16]
-        return Seen(self.root / "seen" / mark, device=device, works=works)
+        with disk(folder.parent):
+            return Seen(self.root / "seen" / mark, folder=folder.parent)
 
 
 def _siblings(folder: Path) -> tuple[Path, Path]:

@@ -8,10 +8,11 @@ import json
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from json.encoder import encode_basestring
 from typing import Any
 
 from veristate.core import TamperError
-from veristate.store.blobs import is_digest
+from veristate.store.content import is_digest
 
 TREE_FORMAT = "veristate.tree/1"
 _MODE = re.compile(r"[0-7]{4}")
@@ -55,10 +56,9 @@ class Tree:
 
     def to_bytes(self) -> bytes:
         """The canonical manifest."""
-        entries = [_to_json(entry) for entry in self.entries]
-        content = {"format": TREE_FORMAT, "mode": f"{self.mode:04o}", "entries": entries}
         # The bytes of RFC 8785 for text and small integers under ASCII keys, which is all there is, much sooner.
-        return json.dumps(content, ensure_ascii=False, separators=(",", ":"), sort_keys=True).encode()
+        entries = ",".join([_to_json(entry) for entry in self.entries])
+        return f'{{"entries":[{entries}],"format":"{TREE_FORMAT}","mode":"{self.mode:04o}"}}'.encode()
 
     @classmethod
     def from_bytes(cls, data: bytes, name: str) -> "Tree":
@@ -82,12 +82,12 @@ class Tree:
         return tree
 
 
-def _text(key: str, value: bytes) -> dict[str, str | int]:
+def _text(key: str, value: bytes) -> str:
     """`value` under `key`, or in hexadecimal under `key_hex` when it is not UTF-8."""
     try:
-        return {key: value.decode("utf-8")}
+        return f'"{key}":{encode_basestring(value.decode("utf-8"))}'
     except UnicodeDecodeError:
-        return {f"{key}_hex": value.hex()}
+        return f'"{key}_hex":"{value.hex()}"'
 
 
 def _bytes(key: str, entry: Mapping[str, Any]) -> bytes:
@@ -108,20 +108,14 @@ def _digest(text: str) -> str:
     return text
 
 
-def _to_json(entry: TreeEntry) -> Mapping[str, str | int]:
-    match entry:
-        case FileEntry():
-            fields: dict[str, str | int] = {
-                "kind": "file",
-                "mode": f"{entry.mode:04o}",
-                "size": entry.size,
-                "blob": entry.blob,
-            }
-            return _text("name", entry.name) | fields
-        case LinkEntry():
-            return _text("name", entry.name) | {"kind": "link"} | _text("target", entry.target)
-        case FolderEntry():
-            return _text("name", entry.name) | {"kind": "folder", "tree": entry.tree}
+def _to_json(entry: TreeEntry) -> str:
+    """Canonical: the keys stand in order."""
+    name = _text("name", entry.name)
+    if isinstance(entry, FileEntry):
+        return f'{{"blob":"{entry.blob}","kind":"file","mode":"{entry.mode:04o}",{name},"size":{entry.size}}}'
+    if isinstance(entry, LinkEntry):
+        return f'{{"kind":"link",{name},{_text("target", entry.target)}}}'
+    return f'{{"kind":"folder",{name},"tree":"{entry.tree}"}}'
 
 
 def _from_json(entry: Mapping[str, Any]) -> TreeEntry:
