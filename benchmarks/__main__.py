@@ -28,6 +28,7 @@ ORDER = (
     "estra_ablation",
     "snapshots",
     "crash_resume",
+    "engine_time",
     "challenge_power",
     "anchor_gas",
     "log_throughput",

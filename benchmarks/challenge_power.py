@@ -1,242 +1,177 @@
 """Claim: fabrications of the same input are caught with a stated rate of false accusation, in few reruns.
 
-Every rule judges the same trials. Two populations: a synthetic family, which is simulated and not fitted to anybody's
-data (6-dimensional outputs, log-normal spread of median .25 and offset of median .40); and, with `--bank FOLDER`,
-outputs of the question pipeline's small model (`python -m benchmarks.questions.bank FOLDER`), with fabrications that
-take words of the input and run nothing. Plans, calibrations and trials come from different executions; of the bank,
-from different questions, and fewer than seven questions a part give no figure.
+Every rule judges the same trials. Three populations, and each row says which: a synthetic family, which is simulated;
+the bank of the small model's outputs, of which the distances are kept (`python -m benchmarks.questions.bank FOLDER`
+makes outputs, `python -m benchmarks.questions.distances FOLDER` keeps the distances); and recorders and challengers of
+the three-stage pipeline in processes that are killed, whose outputs are drawn without a model.
 """
 
 import argparse
 import random
 import time
-from collections.abc import Callable, Sequence
-from pathlib import Path
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
-from benchmarks.questions.bank import saved
-from benchmarks.questions.pipeline import STAGES, Question, own_questions, public_questions, retrieve
-from benchmarks.record import Claim, note, write
-from veristate.attest.challenge import (
-    Calibration,
-    Distances,
-    Finding,
-    Plan,
-    Wealth,
-    calibrate,
-    challenge,
-    design,
-    matched,
-    median_distance,
-    metric_named,
-    rerun_seeds,
-    spread_ratio,
+from benchmarks.questions.distances import KINDS, Cell, kept
+from benchmarks.questions.pipeline import SAMPLED
+from benchmarks.questions.processes import kind_claims
+from benchmarks.questions.rules import PATH, K, rules
+from benchmarks.questions.synthetic import synthetic
+from benchmarks.questions.trials import (
+    ALPHA,
+    HONEST,
+    Stage,
+    Tally,
+    detectable,
+    executions,
+    largest,
+    split,
+    stage_of,
+    trials,
 )
-from veristate.audit import wilson
+from benchmarks.questions.watched import CHALLENGES, RECORDERS, Score, Watched, watch
+from benchmarks.record import Claim, note, write
+from veristate.attest.challenge import calibrate, design
 
-ALPHA, K, LONGEST = 0.05, 5, 10
-DESIGN, CALIBRATION, HONEST, FABRICATED = 60, 200, 2000, 1000
-RECORDERS, CHALLENGES = 400, 150
-TAU = 0.6  # a fixed threshold as the paper calibrates it once for all executions
-Judge = Callable[[Distances], tuple[bool, int]]
+LONGEST, DESIGN, CALIBRATION, HONEST_TRIALS, FABRICATED_TRIALS = 10, 60, 200, 2000, 1000
+ANCHOR = 19 / 29  # what the paper's per-execution threshold caught at k = 5
+SPLITS, EACH = 60, 2  # of the bank's questions; executions of a kind for each question judged in a split
+FEWEST = 25  # public questions: 19 of them calibrate
 
 
 def main() -> None:
     """Measures and writes the table."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--bank", type=Path, default=None)
+    parser.add_argument("--runs", type=int, default=2, help="of each kind of recorder")
     options = parser.parse_args()
     started = time.time()
-    claims = synthetic_claims()
-    if options.bank is not None:
-        claims += bank_claims(options.bank)
-    write("challenge_power", claims, {"alpha": ALPHA, "k": K, "longest": LONGEST}, started)
-
-
-# ---- the synthetic family
-
-
-def synthetic(rng: np.random.Generator, *, offset: bool = False, outputs: int = LONGEST + 1) -> Distances:
-    """Distances of one execution's outputs; with `offset` the first is a fabrication of the same input."""
-    spread = 0.25 * np.exp(rng.normal(0, 0.4))
-    points = rng.normal(0, spread / np.sqrt(12), size=(outputs, 6))
-    if offset:
-        direction = rng.normal(size=6)
-        points[0] += 0.4 * np.exp(rng.normal(0, 0.2)) * direction / np.linalg.norm(direction)
-    apart = np.linalg.norm(points[:, None] - points[None], axis=2)
-    return np.minimum(apart, 1.0).tolist()
+    with ThreadPoolExecutor(max_workers=1) as pool:
+        kinds = pool.submit(kind_claims, runs=options.runs)  # which wait for their processes
+        claims = [*synthetic_claims(), *bank_claims(kept()), *kinds.result()]
+    write("challenge_power", claims, {"alpha": ALPHA, "k": K, "longest": LONGEST, "splits": SPLITS}, started)
 
 
 def synthetic_claims() -> list[Claim]:
     """All rules on one set of trials; then many challenges of one recorder."""
     rng = np.random.default_rng(7)
-    plan = design([synthetic(rng) for _ in range(DESIGN)], alpha=ALPHA, reruns=LONGEST)
-    calibration = calibrate(plan, [synthetic(rng) for _ in range(CALIBRATION)])
-    honest = [synthetic(rng) for _ in range(HONEST)]
-    fabricated = [synthetic(rng, offset=True) for _ in range(FABRICATED)]
-    few = [synthetic(rng) for _ in range(15)]
+    longest = LONGEST + 1
+    plan = design([synthetic(rng, outputs=longest) for _ in range(DESIGN)], alpha=ALPHA, reruns=LONGEST)
+    calibration = calibrate(plan, [synthetic(rng, outputs=longest) for _ in range(CALIBRATION)])
+    made = {
+        HONEST: [synthetic(rng, outputs=longest) for _ in range(HONEST_TRIALS)],
+        "simulated": [synthetic(rng, outputs=longest, offset=True) for _ in range(FABRICATED_TRIALS)],
+    }
+    few = [synthetic(rng, outputs=longest) for _ in range(15)]
     claims = []
     for name, judge in rules(plan, calibration, few).items():
-        claims.append(rule_claim(f"simulated family: {name}", judge, honest, fabricated, bar=name.startswith("path")))
-        note(f"{claims[-1].claim}: {claims[-1].measured}")
-    return claims + recorder_claims(rng)
+        # Every execution is an input of its own here: a cluster of one.
+        tallies = {
+            kind: Tally.of((str(place), *judge(d)) for place, d in enumerate(some)) for kind, some in made.items()
+        }
+        claims.append(rule_claim(f"simulated family: {name}", tallies, "simulated", bar=name.startswith(PATH)))
+    short = design([synthetic(rng, outputs=K + 1) for _ in range(DESIGN)], alpha=0.01, reruns=K)
+
+    def score(fabricates: bool) -> float:
+        return largest(short, synthetic(rng, outputs=K + 1, offset=fabricates))
+
+    reference = [score(False) for _ in range(CALIBRATION)]
+    return claims + watched_claims("simulated family", watch(lambda: (reference, score), rng))
 
 
-def rules(plan: Plan, calibration: Calibration, few: Sequence[Distances]) -> dict[str, Judge]:
-    """What judges a commitment from its distances: whether it is accused, and after how many reruns."""
-    constant = matched([median_distance(d, K) for d in few])
-    kappa = matched([spread_ratio(d, K, floor=float(plan.spread.floor)) for d in few])
-    return {
-        f"fixed threshold {TAU} on the median, k = {K}": lambda d: (median_distance(d, K) > TAU, K),
-        f"constant matched to zero of {len(few)} honest rejections, k = {K}": lambda d: (
-            median_distance(d, K) > constant,
-            K,
-        ),
-        f"per-execution ratio, an approximation of the paper's, zero of {len(few)}, k = {K}": lambda d: (
-            spread_ratio(d, K, floor=float(plan.spread.floor)) > kappa,
-            K,
-        ),
-        f"path test, alpha {ALPHA}, up to {plan.reruns} reruns": lambda d: by_path(d, plan, calibration),
-    }
+def bank_claims(cells: Sequence[Cell]) -> list[Claim]:
+    """The rules over the bank, each kind of fabrication its own row; then recorders who are challenged many times."""
+    stages = [stage_of(cells, name) for name in SAMPLED] if cells else []
+    questions = min((len(stage.cells) for stage in stages), default=0)
+    if questions < FEWEST:
+        note(f"bank: {questions} public questions with more than {K + 1} outputs a stage; {FEWEST} are needed")
+        return []
+    outputs = [cell.honest for stage in stages for cell in stage.cells]
+    metrics = ", ".join(f"{stage.metric} ({name})" for stage, name in zip(stages, SAMPLED, strict=True))
+    about = f"bank, {questions} questions, {min(outputs)} outputs a stage or more"
+    note(f"{about}; metrics chosen on the design questions: {metrics}")
+    claims = []
+    for name, tallies in trials(stages, splits=SPLITS, each=EACH).items():
+        is_path = name.startswith(PATH)
+        for kind in KINDS if is_path else KINDS[:1]:
+            claims.append(rule_claim(f"{about}: {name}", tallies, kind, bar=is_path and kind == KINDS[0]))
+    claims.append(detectable_claim(about, stages))
+    chance = random.Random(13)
+    return claims + watched_claims(about, watch(lambda: bank_recorder(stages, chance), np.random.default_rng(3)))
 
 
-def by_path(distances: Distances, plan: Plan, calibration: Calibration) -> tuple[bool, int]:
-    """The path test as the package runs it: outputs are stood for by their numbers."""
-    answers = iter(range(1, len(distances)))
-    judgement = challenge(
-        b"0",
-        lambda _seed: b"%d" % next(answers),
-        rerun_seeds(b"bench", plan.reruns),
-        metric=lambda a, b: distances[int(a)][int(b)],
-        plan=plan,
-        calibration=calibration,
-    )
-    return judgement.finding is Finding.INCONSISTENT, judgement.reruns
-
-
-def rule_claim(
-    name: str, judge: Judge, honest: Sequence[Distances], fabricated: Sequence[Distances], *, bar: bool
-) -> Claim:
-    """Power and rate of one rule, each with its Wilson interval."""
-    false, true = ([judge(d) for d in trials] for trials in (honest, fabricated))
-    caught, accused = sum(hit for hit, _ in true), sum(hit for hit, _ in false)
-    mean = np.mean([reruns for _, reruns in (*false, *true)])
-    rate = accused / len(honest)
-    low, high = wilson(accused, len(honest))
-    power_low, power_high = wilson(caught, len(fabricated))
-    return Claim(
-        claim=f"same-input fabrications caught, {name}",
-        measured=f"{caught / len(fabricated):.3f} at {rate:.3f}",
+def rule_claim(name: str, tallies: Mapping[str, Tally], kind: str, *, bar: bool) -> Claim:
+    """Power and rate of one rule, the intervals from questions drawn with replacement."""
+    false, true = tallies[HONEST], tallies[kind]
+    mean = (false.reruns + true.reruns) / (false.count + true.count)
+    (low, high), (power_low, power_high) = false.interval(), true.interval()
+    claim = Claim(
+        claim=f"same-input fabrications caught ({kind}), {name}",
+        measured=f"{true.rate:.3f} at {false.rate:.3f}",
         unit="power at rate of false accusation",
-        bar=f"rate <= {ALPHA}, mean reruns <= 4" if bar else "reported",
-        met=bool(rate <= ALPHA and mean <= 4) if bar else None,
+        bar=f"above {ANCHOR:.3f} at <= {ALPHA}, mean reruns <= 4" if bar else "reported",
+        met=bool(true.rate > ANCHOR and false.rate <= ALPHA and mean <= 4) if bar else None,
         detail=(
-            f"{caught} of {len(fabricated)} ({power_low:.3f} to {power_high:.3f}), {accused} of {len(honest)} honest "
-            f"({low:.4f} to {high:.4f}); {mean:.2f} reruns on average"
+            f"{sum(true.accused.values())} of {true.count} ({power_low:.3f} to {power_high:.3f}), "
+            f"{sum(false.accused.values())} of {false.count} honest ({low:.4f} to {high:.4f}), over "
+            f"{len(false.trials)} inputs; {mean:.2f} reruns on average"
         ),
+    )
+    note(f"{claim.claim}: {claim.measured}: {claim.detail}")
+    return claim
+
+
+def bank_recorder(stages: Sequence[Stage], chance: random.Random) -> tuple[list[float], Score]:
+    """A recorder of some questions and stages, judged by one execution of each of the other questions and stages."""
+    parts = [(stage, *split(stage, chance)) for stage in stages]
+    reference = [largest(stage.plan, execution) for stage, calibration, _ in parts for execution in calibration]
+
+    def score(fabricates: bool) -> float:
+        stage, _, judged = chance.choice(parts)
+        kind = KINDS[0] if fabricates else HONEST
+        return largest(stage.plan, executions(chance.choice(judged), stage.metric, chance, kind=kind))
+
+    return reference, score
+
+
+def detectable_claim(about: str, stages: Sequence[Stage]) -> Claim:
+    """The least offset of all distances that is found with power 0.8, stage by stage."""
+    found = [detectable(stage) for stage in stages]
+    spreads = [float(stage.plan.spread.prior) for stage in stages]
+    return Claim(
+        claim=f"smallest fabrication found with power 0.8 at alpha {ALPHA}, {about}",
+        measured=" and ".join("none" if offset is None else f"{offset:.2f}" for offset in found),
+        unit="added to every distance, of at most 1; reading and answering",
+        bar="reported",
+        met=None,
+        detail="honest outputs lie " + " and ".join(f"{spread:.2f}" for spread in spreads) + " from each other",
     )
 
 
-def recorder_claims(rng: np.random.Generator) -> list[Claim]:
-    """Many challenges of one recorder: full fabricators, and honest ones watched over all of their challenges."""
-    plan = design([synthetic(rng, outputs=K + 1) for _ in range(DESIGN)], alpha=0.01, reruns=K)
-
-    def score(*, offset: bool) -> float:
-        distances = synthetic(rng, offset=offset, outputs=K + 1)
-        calibrated = calibrate(plan, [distances])
-        return float(calibrated.largest[0])
-
-    reference = [score(offset=False) for _ in range(CALIBRATION)]
-
-    def until(*, offset: bool) -> int | None:
-        wealth = Wealth(reference)
-        for number in range(1, CHALLENGES + 1):
-            wealth.add(score(offset=offset), 1 - rng.random())
-            if wealth.accuses(0.01):
-                return number
-        return None
-
-    needed = [until(offset=True) for _ in range(100)]
-    found = [number for number in needed if number is not None]
-    honest = sum(until(offset=False) is not None for _ in range(RECORDERS))
-    middle = float(np.median([n or CHALLENGES + 1 for n in needed]))
-    return [
+def watched_claims(about: str, watched: Watched) -> list[Claim]:
+    """Fabricators of every step, and honest recorders watched over all of their challenges."""
+    claims = [
         Claim(
-            claim="simulated family: challenges until a full fabricator is accused, alpha .01",
-            measured=f"{middle:g}",
+            claim=f"{about}: challenges until a full fabricator is accused, alpha .01",
+            measured=f"{watched.middle:g}" if watched.middle <= CHALLENGES else f"more than {CHALLENGES}",
             unit=f"challenges of {K} reruns, median",
             bar="<= 5",
-            met=middle <= 5,
-            detail=f"{len(found)} of {len(needed)} within {CHALLENGES}",
+            met=watched.middle <= 5,
+            detail=f"{watched.found} of {len(watched.needed)} within {CHALLENGES}",
         ),
         Claim(
-            claim="simulated family: honest recorders accused, alpha .01",
-            measured=str(honest),
+            claim=f"{about}: honest recorders accused, alpha .01",
+            measured=str(watched.accused),
             unit=f"of {RECORDERS} recorders over {CHALLENGES} challenges",
             bar="0",
-            met=honest == 0,
+            met=watched.accused == 0,
             detail=f"the bound allows {0.01 * RECORDERS:.0f} on average, for any number of challenges",
         ),
     ]
-
-
-# ---- the bank
-
-
-def bank_claims(folder: Path) -> list[Claim]:
-    """The same rules over the bank's outputs; questions are split into design, calibration and trials."""
-    texts = saved(folder)
-    metric = metric_named("tokens")
-    rng = random.Random(11)
-    groups: dict[str, dict[str, list[bytes]]] = {}
-    questions = {q.id: q for q in (*own_questions(), *public_questions())}
-    for (question, stage, _number), text in sorted(texts.items()):
-        groups.setdefault(question, {}).setdefault(stage, []).append(text.encode())
-    usable = [name for name, stages in groups.items() if all(len(stages.get(s, ())) > K for s in STAGES)]
-    rng.shuffle(usable)
-    third = len(usable) // 3
-    parts = usable[:third], usable[third : 2 * third], usable[2 * third :]
-    note(f"bank: {len(texts)} outputs, {len(usable)} questions with more than {K} of each stage")
-    if third < 7:
-        return []
-    made = [executions(part, groups, metric, rng, each=3) for part in parts]
-    plan = design(list(made[0]), alpha=ALPHA, reruns=K)
-    calibration = calibrate(plan, list(made[1]))
-    honest = list(executions(parts[2], groups, metric, rng, each=40))
-    false = list(executions(parts[2], groups, metric, rng, each=20, made_up=questions))
-    judges = rules(plan, calibration, list(made[1])[:15])
-    about = f"bank of SmolLM2 outputs, {len(parts[2])} questions in trials"
-    return [rule_claim(f"{about}: {name}", judge, honest, false, bar=False) for name, judge in judges.items()]
-
-
-def executions(
-    part: Sequence[str],
-    groups: dict[str, dict[str, list[bytes]]],
-    metric: Callable[[bytes, bytes], float],
-    rng: random.Random,
-    *,
-    each: int,
-    made_up: dict[str, Question] | None = None,
-) -> list[Distances]:
-    """Executions drawn without replacement from each question's and stage's outputs, the commitment first."""
-    found = []
-    for name in part:
-        for stage in STAGES:
-            for _ in range(each):
-                outputs = rng.sample(groups[name][stage], K + 1)
-                if made_up is not None:
-                    outputs[0] = fabricated_output(made_up[name], rng)
-                found.append([[metric(a, b) for b in outputs] for a in outputs])
-    return found
-
-
-def fabricated_output(question: Question, rng: random.Random) -> bytes:
-    """What a recorder writes who runs no model: words of the retrieved passages, as many as an output has."""
-    texts = dict(question.paragraphs)
-    words = texts[rng.choice(retrieve(question))].split()
-    start = rng.randrange(max(1, len(words) - 12))
-    return " ".join(words[start : start + rng.randint(3, 12)]).encode()
+    for claim in claims:
+        note(f"{claim.claim}: {claim.measured}: {claim.detail}")
+    return claims
 
 
 if __name__ == "__main__":

@@ -2,8 +2,9 @@
 evaluation that was recorded, and leaves no process and no lease behind.
 
 A small campaign of two workers, each with a job in the background that leaves its session, is killed again and again
-and resumed; the sandbox is on where there is one. Cards are compared by their bytes in the journal before and after,
-evaluations by the order of claims and cards in it, processes by a scan of /proc for the campaign's folder.
+and resumed; every other campaign runs in the sandbox where there is one. Cards are compared by their bytes in the
+journal before and after, evaluations by the order of claims and cards in it. Processes are looked for in /proc, by
+working folder and environment, from the moment the engine is dead and before anything resumes it.
 """
 
 import argparse
@@ -81,6 +82,7 @@ while True:
         break
     x += 1
 """
+KILLS_EACH, PATIENCE_S = 20, 3.0
 VICTIMS = {"worker": "climber.py", "evaluator": "judge.py", "job": "sleep 300"}
 
 
@@ -89,26 +91,34 @@ def main() -> None:
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--kills", type=int, default=200)
     given = options.parse_args()
-    started = time.time()
-    sandbox = find_sandbox() is not None
-    total: Counter[str] = Counter()
-    seed = 0
-    while sum(total[f"{victim} killed"] for victim in ("engine", *VICTIMS)) < given.kills:
+    started, seed = time.time(), 0
+    total, slowest = Counter[str](), 0.0
+    while (left := given.kills - kills_of(total)) > 0:
+        sandbox = seed % 2 == 0 and find_sandbox() is not None
         with tempfile.TemporaryDirectory() as name:
-            left = given.kills - sum(total[f"{victim} killed"] for victim in ("engine", *VICTIMS))
-            total += campaign(Path(name), min(20, left), seed, sandbox)
-        seed += 1
-        note(f"{dict(total)}")
-    write("crash_resume", claims(total, sandbox), {"counts": dict(total), "sandbox": sandbox}, started)
+            seen, longest = campaign(Path(name), min(KILLS_EACH, left), seed, sandbox)
+        total["kills in the sandbox" if sandbox else "kills without it"] += kills_of(seen)
+        total.update(seen)
+        slowest, seed = max(slowest, longest), seed + 1
+        note(f"{dict(total)}, slowest {slowest:.3f} s")
+        data = {"counts": dict(total), "slowest_end_s": round(slowest, 3)}
+        write("crash_resume", claims(total, slowest), data, started)
 
 
-def campaign(base: Path, kills: int, seed: int, sandbox: bool) -> Counter[str]:
-    """What happened to one campaign that was killed that often and came to its end."""
+def kills_of(seen: Counter[str]) -> int:
+    """How many victims were killed."""
+    return sum(seen[f"{victim} killed"] for victim in ("engine", *VICTIMS))
+
+
+def campaign(base: Path, kills: int, seed: int, sandbox: bool) -> tuple[Counter[str], float]:
+    """What happened to one campaign that was killed that often and came to its end, and the longest that anything of it
+    lived after an engine's death, in seconds.
+    """
     task, home = base / "task", CampaignHome(folder=base / "home")
     task.mkdir()
     for file, text in (("task.toml", TASK), ("judge.py", JUDGE), ("climber.py", CLIMBER)):
         (task / file).write_text(text)
-    chance, seen, told, done = random.Random(seed), Counter[str](), list[Any](), 0
+    chance, seen, told, done, longest = random.Random(seed), Counter[str](), list[Any](), 0, 0.0
     while done < kills:
         process = engine(home, task, sandbox)
         victim = chance.choice(["engine", "engine", *VICTIMS])
@@ -120,8 +130,10 @@ def campaign(base: Path, kills: int, seed: int, sandbox: bool) -> Counter[str]:
         process.communicate()
         if victim != "engine":
             seen["engine killed after it"] += 1
+        left, after = survivors(base)
+        seen["processes left"] += left
+        longest = max(longest, after)
         told = compared(home, told, seen)
-        seen["processes left"] += survivors(base)
         if read(home) is not None and read(home).finished is not None:
             break
     finished = engine(home, task, sandbox)
@@ -138,8 +150,8 @@ def campaign(base: Path, kills: int, seed: int, sandbox: bool) -> Counter[str]:
     leases = Leases(home.folder / "leases.sqlite")
     seen["leases left"] += len(leases.held())
     leases.close()
-    seen["processes left"] += survivors(base)
-    return seen
+    seen["processes left"] += survivors(base)[0]
+    return seen, longest
 
 
 def engine(home: CampaignHome, task: Path, sandbox: bool) -> "subprocess.Popen[str]":
@@ -221,28 +233,38 @@ def repeated(home: CampaignHome) -> int:
     return again
 
 
-def survivors(base: Path) -> int:
-    """Living processes that work in the campaign's folder three seconds after its engine was killed, by /proc."""
-    deadline = time.monotonic() + 3.0
+def survivors(base: Path) -> tuple[int, float]:
+    """How many processes of the campaign in this folder still live after `PATIENCE_S`, and after how many seconds the
+    last one was gone.
+    """
+    began = time.monotonic()
     while True:
-        found = 0
-        for process in Path("/proc").iterdir():
-            try:
-                inside = process.name.isdigit() and (process / "cwd").readlink().is_relative_to(base)
-                state = (process / "stat").read_text().rpartition(")")[2].split()[0] if inside else "X"
-            except OSError:
-                continue
-            found += int(inside and state not in "ZX")
-        if not found or time.monotonic() > deadline:
-            return found
-        time.sleep(0.02)
+        found = sum(lives(process, base) for process in Path("/proc").iterdir() if process.name.isdigit())
+        passed = time.monotonic() - began
+        if not found or passed > PATIENCE_S:
+            return found, passed
+        time.sleep(0.01)
 
 
-def claims(total: Counter[str], sandbox: bool) -> list[Claim]:
+def lives(process: Path, base: Path) -> bool:
+    """Whether it is alive and works in that folder, or was given a name of it."""
+    try:
+        state = (process / "stat").read_text().rpartition(")")[2].split()[0]
+        inside = (process / "cwd").readlink().is_relative_to(base) or os.fsencode(base) in (
+            process / "environ"
+        ).read_bytes()
+    except OSError:
+        return False
+    return inside and state not in "ZX"
+
+
+def claims(total: Counter[str], slowest: float) -> list[Claim]:
     """The rows."""
     kills = {victim: total[f"{victim} killed"] for victim in ("engine", *VICTIMS)}
-    detail = f"{sum(kills.values())} kills ({', '.join(f'{n} {v}' for v, n in kills.items())}), "
-    detail += f"{total['campaigns']} campaigns, {total['cards']} cards, {'with' if sandbox else 'without'} the sandbox"
+    detail = f"{kills_of(total)} kills ({', '.join(f'{n} {v}' for v, n in kills.items())}), "
+    detail += f"{total['kills in the sandbox']} of them in the sandbox and {total['kills without it']} without it; "
+    detail += f"{total['campaigns']} campaigns, {total['cards']} cards; the last process of a dead engine was gone "
+    detail += f"after at most {slowest:.2f} s"
     names = (
         "cards lost",
         "recorded evaluations repeated",

@@ -13,6 +13,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +55,7 @@ SOUGHT = (
     Sought(name="Heilbronn convex n = 13", kind=problems.CONVEX, n=13, judge=triangles.evaluate_convex,
            near=0.0309368, target=0.030936889, best_known=0.03093688903489562, seeds=4, limit_s=60),
 )  # fmt: skip
+COLD = (("packing-26", "2.6359830849", 60), ("packing-32", "2.9395727712", 120), ("ratio-16", "3.5901573654", 30))
 UNCERTAINTY = ((3, 0.3520991), (5, 0.3515178), (7, 0.3484426))
 
 
@@ -61,19 +63,12 @@ def main() -> None:
     """Searches, judges exactly and writes the figures. `--short` takes a third of the seeds and of the time."""
     started, share = time.time(), 3 if "--short" in sys.argv else 1
     busy = os.getloadavg()[0]
-    claims, data = [], {"load_at_start": busy, "searches": {}, "uncertainty": {}}
-    campaign = cold_campaign()
-    data["campaign"] = campaign
-    claims.append(
-        Claim(
-            claim="`veristate research run packing-26 --workers 2`, a cold start, exact at tolerance 0",
-            measured=f"{campaign['best']} in {campaign['seconds']:.0f}",
-            unit="sum of radii; s wall",
-            bar="2.6359830849 within 60 s on two cores",
-            met=float(campaign["best"] or 0) >= 2.6359830849 and campaign["seconds"] < 60,
-            detail=f"load average before {busy:.1f} on {os.cpu_count()} cores",
-        )
-    )
+    claims: list[Claim] = []
+    data: dict[str, Any] = {"load_at_start": busy, "campaigns": {}, "searches": {}, "uncertainty": {}}
+    for name, target, limit_s in COLD:
+        data["campaigns"][name] = campaign = cold_campaign(name)
+        claims.append(_cold_claim(name, target, limit_s, campaign, busy))
+        note(f"{name}: {claims[-1].measured}")
     for sought in SOUGHT:
         runs = [reached(sought, seed) for seed in range(sought.seeds // share)]
         data["searches"][sought.name] = {
@@ -135,19 +130,33 @@ def least_bound(count: int, limit_s: float) -> dict[str, Any]:
     return {"bound": best, "at_s": at, "starts": starts, "seconds": time.process_time() - begun}
 
 
-def cold_campaign() -> dict[str, Any]:
+def cold_campaign(name: str) -> dict[str, Any]:
     """One campaign of the command in a new process: seconds of wall clock and the best audited metric."""
     with tempfile.TemporaryDirectory() as folder:
         begun = time.perf_counter()
         done = subprocess.run(
-            [sys.executable, "-m", "veristate", "research", "run", "packing-26", "--workers", "2", "--home",
+            [sys.executable, "-m", "veristate", "research", "run", name, "--workers", "2", "--home",
              str(Path(folder, "home")), "--json"],
             cwd=folder, capture_output=True, text=True, check=False,
         )  # fmt: skip
         seconds = time.perf_counter() - begun
-    said = json.loads(done.stdout)
-    audited = said.get("audited") or {}
-    return {"seconds": seconds, "best": said.get("best") or audited.get("metric"), "said": said}
+    said = json.loads(done.stdout) if done.stdout.strip() else {"failed": done.stderr[-2000:]}
+    return {"seconds": seconds, "audited": said.get("audited"), "said": said}
+
+
+def _cold_claim(name: str, target: str, limit_s: int, campaign: dict[str, Any], busy: float) -> Claim:
+    said, audited = campaign["said"], campaign["audited"]
+    ahead = Decimal(audited or 0) - Decimal(target)
+    reached = bool(audited) and (ahead <= 0 if said["direction"] == "minimise" else ahead >= 0)
+    return Claim(
+        claim=f"`veristate research run {name} --workers 2`, a cold start, audited at tolerance 0",
+        measured=f"{audited} in {campaign['seconds']:.1f}",
+        unit=f"{said.get('metric')}; s wall, start and audit included",
+        bar=f"{target} within {limit_s} s on two cores",
+        met=reached and campaign["seconds"] < limit_s,
+        detail=f"workers compile anew in each campaign; {said.get('spent_cpu_s')} processor s of theirs; "
+        f"load average before {busy:.1f} on {os.cpu_count()} cores",
+    )
 
 
 def _claim(sought: Sought, runs: list[dict[str, Any]]) -> Claim:

@@ -8,6 +8,7 @@ import random
 
 BITS = {"detour": 15, "late_value": 24}
 TRAP, FROM_WIDE, CUBE = 3, 10, 6
+CONFIGS, STEPS = 6, 60
 
 
 def start(kind: str, seed: int) -> str:
@@ -25,6 +26,8 @@ def worth(kind: str, seed: int, candidate: str) -> int | None:
     """The metric to maximise; None for what is no candidate."""
     if kind == "dead_ends":
         return snake(candidate)
+    if kind == "long_jobs":
+        return trained(seed, candidate)
     bits = hidden(kind, seed)
     if len(candidate) != len(bits) or set(candidate) - {"0", "1"}:
         return None
@@ -46,6 +49,23 @@ def funnels(right: list[bool]) -> int:
     """
     wrong = len(right) - sum(right)
     return max(60 - 2 * (len(right) - wrong), 100 - 5 * wrong)
+
+
+def trained(seed: int, candidate: str) -> int | None:
+    """What a configuration is worth after so many steps: nothing until its onset, then evenly up to its end's worth.
+    Neither is known to the worker, and what starts late may end high.
+    """
+    config, _, made = candidate.partition(" ")
+    if not (config.isdigit() and made.isdigit() and int(config) < CONFIGS and int(made) <= STEPS):
+        return None
+    onset, end = curves(seed)[int(config)]
+    return max(0, end * (int(made) - onset) // (STEPS - onset))
+
+
+def curves(seed: int) -> list[tuple[int, int]]:
+    """Of each configuration the step at which it begins to be worth something, and what it is worth at the end."""
+    draw = random.Random(f"curves {seed}")
+    return [(draw.randrange(2, 30), draw.randrange(20, 101)) for _ in range(CONFIGS)]
 
 
 def snake(candidate: str) -> int | None:

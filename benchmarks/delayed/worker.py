@@ -1,18 +1,22 @@
-"""The workers: `worker.py KIND SEED`. Each goes on from what lies in its workspace and searches by itself, with kicks
-of its own when it stagnates, twice as large each time; told to redirect, it kicks first. What it draws comes from the
-segment's seed.
+"""The workers: `worker.py KIND SEED HOW`. Each goes on from what lies in its workspace and searches by itself, with
+kicks of its own when it stagnates, twice as large each time; told to redirect, it kicks first. What it draws comes from
+the segment's seed. The worker of long jobs trains configurations: HOW says whether it proposes them as jobs, or starts
+processes of its own, all at once or one after the other.
 """
 
 import json
 import os
 import random
+import subprocess
 import sys
+import time
 from importlib.machinery import SourceFileLoader
 from importlib.util import module_from_spec, spec_from_loader
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
-from landscapes import CUBE, flipped, induced, start
+from landscapes import CONFIGS, CUBE, flipped, induced, start
+from training import STEPS, steps
 
 ASKED_UPPER = 40
 MAILBOX = Path(os.environ["VERISTATE_MAILBOX"])
@@ -127,8 +131,78 @@ def sweeps(search: Search) -> None:
         swept = True
 
 
+JOB_S, EVERY, LOOK_S = 3.0, 8, 0.05
+
+
+class Training:
+    """Configurations that train beside the worker, which hands in what has gone on: the best ones are trained on."""
+
+    def __init__(self, how: str) -> None:
+        told = json.loads((MAILBOX / "segment.json").read_text())
+        self.how, self.order = how, random.Random(told["seed"]).sample(range(CONFIGS), CONFIGS)
+        self.started: dict[int, subprocess.Popen[bytes]] = {}
+        self.jobs: dict[int, str] = {}
+        self.values: dict[int, int] = {}
+        self.handed_in = dict.fromkeys(self.order, 0)
+
+    def go_on(self) -> None:
+        """Returns when every configuration that has made some steps more, or has ended, is handed in.
+
+        Raises: Over when the segment is.
+        """
+        for config in self.order:
+            made = steps(config)
+            if made - self.handed_in[config] >= EVERY or (made == STEPS > self.handed_in[config]):
+                self.handed_in[config] = made
+                Path("x.txt").write_text(f"{config} {made}")
+                reply = submit.ask(MAILBOX, {"kind": "submit", "note": ""})
+                if reply["metric"] is not None:
+                    self.values[config] = int(reply["metric"])
+                if reply["segment_over"]:
+                    raise Over
+
+    def propose(self) -> None:
+        """Returns when each configuration is proposed once, and then, whenever no job is left, the best one again."""
+        if any(self._waits(job) for job in self.jobs.values()):
+            return
+        wanted = [config for config in self.order if steps(config) < STEPS]
+        first = [config for config in wanted if config not in self.jobs]
+        for config in first or sorted(wanted, key=lambda config: -self.values.get(config, 0))[:1]:
+            request = {"kind": "job", "argv": command(config), "seconds": JOB_S}
+            self.jobs[config] = submit.ask(MAILBOX, request).get("job", "")
+
+    def start(self) -> None:
+        """Returns when processes of its own run: all, or the next one."""
+        for config in self.order:
+            if config not in self.started:
+                self.started[config] = subprocess.Popen(command(config))
+            if self.how == "in turn" and self.started[config].poll() is None:
+                return
+
+    def _waits(self, job: str) -> bool:
+        return submit.ask(MAILBOX, {"kind": "job", "status": job})["status"] in ("running", "queued")
+
+
+def command(config: int) -> list[str]:
+    """The process that trains it."""
+    return [sys.executable, "-S", "-E", str(Path(__file__).resolve().parent / "training.py"), str(config)]
+
+
+def trains(how: str) -> None:
+    """Long jobs, until the campaign is over or all are trained."""
+    training = Training(how)
+    while min(steps(config) for config in training.order) < STEPS:
+        (training.propose if how == "jobs" else training.start)()
+        training.go_on()
+        time.sleep(LOOK_S)
+    training.go_on()
+
+
 if __name__ == "__main__":
     try:
+        if sys.argv[1] == "long_jobs":
+            trains(sys.argv[3])
+            raise Over
         {"detour": threshold, "dead_ends": growth, "late_value": sweeps}[sys.argv[1]](
             Search(sys.argv[1], int(sys.argv[2]))
         )

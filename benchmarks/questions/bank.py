@@ -1,7 +1,9 @@
 """The bank: many outputs of every stage of every question, made once, from which trials are drawn.
 
 Run `python -m benchmarks.questions.bank FOLDER`; it goes on where it stopped. Its outputs stay in that folder, the
-distances between them are what `challenge_power` keeps.
+distances between them are what `challenge_power` keeps. The model asks one question many times and keeps what it has
+computed of the prompt (five times faster): an output is a sample like any other, its last bits are not those of a
+single request.
 """
 
 import argparse
@@ -52,7 +54,8 @@ def main() -> None:
     options.folder.mkdir(parents=True, exist_ok=True)
     have = saved(options.folder)
     questions = own_questions() + public_questions()[: options.questions]
-    with LocalModel(context=2048) as model, (options.folder / FILE).open("a", encoding="utf-8") as file:
+    path = options.folder / FILE
+    with LocalModel(context=2048, keep_prefix=True) as model, path.open("a", encoding="utf-8") as file:
         for question, stage, number in wanted(questions, options.outputs):
             if (question.id, stage, number) in have:
                 continue

@@ -13,7 +13,8 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from veristate.agents.models import ChatModel, ChatRequest
 from veristate.agents.state import Message
 
-STAGES = ("read", "answer")
+STAGES = ("retrieve", "read", "answer")
+SAMPLED = STAGES[1:]
 KEPT, WORDS, TEMPERATURE = 2, 60, 0.8
 READ = (
     "Write one short sentence with the facts from these passages that help to answer the question.\n\n"

@@ -1,8 +1,11 @@
 """Challenges: the bound on false accusation as a law, every verdict, and what many challenges add up to."""
 
+import json
 import math
 import random
 from fractions import Fraction
+from functools import reduce
+from operator import add
 from statistics import median
 
 import pytest
@@ -24,6 +27,7 @@ from veristate.attest.challenge import (
     detectable_offset,
     matched,
     median_distance,
+    metric_named,
     path_of,
     rerun_number,
     rerun_seeds,
@@ -172,11 +176,49 @@ def test_a_rerun_that_fails_accuses_nobody(plan, calibration):
     assert "says nothing of the recorder" in judgement.reason
 
 
-def test_while_canaries_drift_nobody_is_accused(plan, calibration):
-    """The same far commitment is inconsistent in the pinned environment and environment-drift in one that moved."""
-    far = outputs(random.Random(6), at=9.0)
-    assert judged(plan, calibration, far).finding is Finding.INCONSISTENT
-    assert judged(plan, calibration, far, drifted=True).finding is Finding.ENVIRONMENT_DRIFT
+def _served(terms: list[list[float]], batch: int) -> bytes:
+    """The sum of each row, added up in float64 by batches of that size."""
+    # Not `sum`, which compensates its roundings from Python 3.12 on.
+    parts = [[reduce(add, row[at : at + batch]) for at in range(0, len(row), batch)] for row in terms]
+    return json.dumps([reduce(add, row) for row in parts]).encode()
+
+
+def test_drift_by_batch_size_is_honest():
+    """Batching alone changes last bits, which bit for bit rejects nearly all honest executions; judged by honest
+    executions under several batch sizes it accuses none of them, and one that is off by far is found (gonka#1199).
+    """
+    numbers = metric_named("numeric", {"absolute": "0", "relative": "1e-12"})
+
+    def execution(seed: int, count: int = RERUNS + 1) -> list[bytes]:
+        rng = random.Random(seed)
+        terms = [[rng.uniform(-1, 1) * 10 ** rng.randint(-3, 3) for _ in range(150)] for _ in range(3)]
+        return [_served(terms, rng.choice((1, 3, 8, 32, 150))) for _ in range(count)]
+
+    def distances(texts: list[bytes]) -> list[list[float]]:
+        return [[numbers(a, b) for b in texts] for a in texts]
+
+    drift = design([distances(execution(seed)) for seed in range(20)], reruns=RERUNS)
+    known = calibrate(drift, [distances(execution(seed)) for seed in range(20, 60)])
+
+    def verdict(committed: bytes, reruns: list[bytes]) -> Finding:
+        answers = iter(reruns)
+        return challenge(
+            committed,
+            lambda _seed: next(answers),
+            rerun_seeds(b"s", RERUNS),
+            metric=numbers,
+            plan=drift,
+            calibration=known,
+        ).finding
+
+    fresh = [execution(seed) for seed in range(60, 80)]
+    differing = sum(texts[0] != texts[1] for texts in fresh)
+    assert differing > len(fresh) / 2
+    accused = sum(verdict(texts[0], texts[1:]) is Finding.INCONSISTENT for texts in fresh)
+    assert accused <= 0.05 * len(fresh) + 2
+    made_up = [json.dumps([x * (1 + 1e-9) for x in json.loads(texts[0])]).encode() for texts in fresh]
+    found = sum(verdict(a, b[1:]) is Finding.INCONSISTENT for a, b in zip(made_up, fresh, strict=True))
+    assert found == len(fresh)
 
 
 def test_a_calibration_of_another_plan_is_refused(plan, calibration):

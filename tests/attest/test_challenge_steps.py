@@ -19,7 +19,7 @@ from veristate.attest.challenge import (
     rerun_of,
     rerun_seeds,
 )
-from veristate.core import InputError, TamperError
+from veristate.core import InputError, TamperError, UndecidedError
 
 SEEDS = rerun_seeds(b"beacon", 20)
 SAMPLED = replace(EXACT, nondeterminism="text", metric="tokens", reruns_upper=6)
@@ -58,6 +58,41 @@ def test_nobody_is_accused_in_another_environment(open_recorder, tmp_path):
     assert challenge_step(step, lambda _i, _s: b"a1", SEEDS, environment={}).finding is Finding.CONSISTENT
     same = challenge_step(step, lambda _i, _s: b"other", SEEDS, environment={"torch": "2.13"})
     assert same.finding is Finding.INCONSISTENT
+
+
+@pytest.mark.parametrize(
+    ("outputs", "finding", "used"),
+    [
+        ([b"a1"], Finding.CONSISTENT, 1),
+        ([b"x", b"x", b"x"], Finding.INCONSISTENT, 3),
+        ([b"x", b"x", b"a1"], Finding.UNCALIBRATED, 3),
+        ([b"x", b"y", b"x"], Finding.UNCALIBRATED, 3),
+        ([b"x", b"x", None], Finding.UNDECIDED, 2),
+        ([None], Finding.UNDECIDED, 0),
+        ([b"x", b"x"], Finding.UNDECIDED, 2),
+    ],
+)
+def test_equality_accuses_only_when_the_reruns_agree_with_each_other(open_recorder, tmp_path, outputs, finding, used):
+    """A step that does not repeat for the challenger either is not the recorder's fault; a budget is no verdict."""
+    recorder = open_recorder()
+    commit(recorder, 1, policy=replace(EXACT, reruns_upper=3))
+    step = read_step(published(recorder, tmp_path), "answer")
+    answers = iter(outputs)
+    judged = challenge_step(step, lambda _i, _s: next(answers), SEEDS[: len(outputs)], environment={})
+    assert (judged.finding, judged.reruns) == (finding, used)
+
+
+def test_a_step_that_can_not_be_run_here_is_undecided_and_says_why(open_recorder, tmp_path):
+    """What a rerun raises as undecided is the verdict's reason."""
+    recorder = open_recorder()
+    commit(recorder, 1)
+    step = read_step(published(recorder, tmp_path), "answer")
+
+    def never(_inputs, _seed):
+        raise UndecidedError("no such model here")
+
+    judged = challenge_step(step, never, SEEDS, environment={})
+    assert (judged.finding, judged.reason) == (Finding.UNDECIDED, "no such model here")
 
 
 @pytest.mark.parametrize("redacted", ["question", "answer"])
@@ -113,7 +148,7 @@ def test_the_path_rule_uses_the_calibration_that_the_policy_names(open_recorder,
         recorder.commit_to(stage_name, inputs={}, outputs={"text": text.encode()}, context={}, policy=policy)
     export = published(recorder, tmp_path)
 
-    def judged(which, given):
+    def judged(which, given, **more):
         rng = random.Random(1)
         return challenge_step(
             read_step(export, which),
@@ -121,11 +156,14 @@ def test_the_path_rule_uses_the_calibration_that_the_policy_names(open_recorder,
             SEEDS,
             environment={},
             calibrated=given,
+            **more,
         )
 
     assert judged("honest", None).finding is Finding.UNCALIBRATED
     assert judged("honest", known).finding is Finding.CONSISTENT
     assert judged("made-up", known).finding is Finding.INCONSISTENT
+    assert judged("made-up", known, drifted=True).finding is Finding.ENVIRONMENT_DRIFT
+    assert judged("honest", known, drifted=True).finding is Finding.CONSISTENT
     other = replace(known, calibration=replace(known.calibration, detectable="0.5"))
     with pytest.raises(TamperError, match="not the one"):
         judged("honest", other)

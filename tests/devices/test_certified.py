@@ -3,6 +3,8 @@
 import os
 import time
 from collections import Counter
+from fractions import Fraction
+from operator import mul
 
 import mpmath
 import numpy as np
@@ -30,9 +32,11 @@ from veristate.devices.certified import (
     memoised_pass,
     memoised_scores,
     ordered_environments,
+    rounded_scores,
 )
 from veristate.devices.certified import graphs as graphs_module
-from veristate.numerics.probes import Export, ProbeAccount, ProbePlan
+from veristate.numerics import BF16
+from veristate.numerics.probes import Export, ProbeAccount, ProbePlan, nearest, rounded, rounded_sigmoid
 
 COUNT = 100
 
@@ -141,7 +145,7 @@ def test_two_environments_are_one_exactly_when_they_are_equal(seed, depth, colli
     graphs = random_graphs(seed)
     with pytest.MonkeyPatch.context() as patch:
         if collide:
-            patch.setattr(graphs_module, "_mixed", lambda keys: np.zeros(len(keys), np.uint64))
+            patch.setattr(graphs_module, "row_hashes", lambda keys: np.zeros(len(keys), np.uint64))
         env, ordered = environments(graphs, depth), ordered_environments(graphs, depth)
     bonds, atoms = unfolded(graphs, depth, ordered=False)
     assert same_partition(env.bonds[-1].of, bonds)
@@ -277,8 +281,8 @@ def test_a_faulty_pass_is_certified_to_the_exact_decisions(herg_hundred, side, q
 
 def test_a_pass_in_stretches_is_certified_alike(herg_hundred, question, truth):
     """Memory for one batch at a time: T counts every bond and atom, and the decisions are the same."""
-    side = TrustedSide.of(herg_hundred, stretch=64)
-    assert len(side.stretches) == 2
+    side = TrustedSide.of(herg_hundred, stretch=64, exported=64)
+    assert len(side.stretches) == len(side.exported) == 2
     suspect = suspect_of(herg_hundred, side)
     found = certify_pass(
         question, side, suspect, Wanted(strategy="probes"), entropy=os.urandom, clock=time.perf_counter
@@ -324,18 +328,70 @@ def test_bf16_under_exact_arithmetic_is_evaluated_and_not_bounded():
     assert found.narrowed.certified
 
 
-def test_a_contract_without_an_executor_is_refused(herg_hundred, side, question):
-    """C3 and C4: nobody here computes them, so nothing is certified under their name."""
-    for kind in ("C3", "C4"):
-        with pytest.raises(InputError, match="trusted executor"):
-            certify_pass(
-                question,
-                side,
-                suspect_of(herg_hundred, side),
-                Wanted(kind=kind),
-                entropy=os.urandom,
-                clock=time.perf_counter,
-            )
+def test_whole_numbers_of_models_in_real_ones_are_refused(herg_hundred, side, question):
+    """C4: nothing is certified under a contract that these models don't compute under."""
+    suspect = suspect_of(herg_hundred, side)
+    with pytest.raises(RefusedError, match="real numbers"):
+        certify_pass(question, side, suspect, Wanted(kind="C4"), entropy=os.urandom, clock=time.perf_counter)
+
+
+def test_layers_rounded_correctly_have_one_value_however_they_are_evaluated():
+    """C3 in bf16: each candidate alone, all at once, and, for ethanol, whole sums give the same."""
+    predictor = one_herg_member(("CCO", "CC(=O)OC", "c1ccncc1"), dtype="bf16")
+    side = TrustedSide.of(predictor)
+    ask = Question(rules=(Rule(kind="top_k", count=1),), ids=("m0", "m1", "m2"))
+    found = certify_pass(ask, side, None, Wanted(kind="C3"), entropy=os.urandom, clock=time.perf_counter)
+    assert (found.terms.kind, found.terms.delta, found.terms.certifies) == ("C3", "0", "values")
+    assert found.values.tobytes() == side.values("C3", "full").tobytes()
+    graphs = graphs_of(predictor, range(1))
+    for i in range(3):
+        alone = rounded_scores(side.members[0], environments(graphs.only([i]), 3), BF16).scores
+        assert alone[0] == found.values[0, i]
+    assert (np.abs(found.values[0] - predictor.run(0, 0)) < 0.02).all()
+    assert found.values[0, 0] == rounded_ethanol(predictor.models[0], graphs.only([0]), herg.OUTPUT)
+
+
+def rounded_ethanol(model, graphs, output):
+    """The score of one molecule, every layer a sum of Python's integers, in units of 2^-160, rounded once to bf16."""
+    one = 2**160
+
+    def whole(values):
+        return [int(Fraction(v) * one) for v in values]
+
+    def operands(tensor):
+        return [whole(row) for row in rounded(tensor.detach().numpy(), BF16).tolist()]
+
+    def near(total, unit=one):
+        return int(Fraction(nearest(Fraction(total, unit), BF16)) * one)
+
+    def layer(linear):
+        W = operands(linear.weight)
+        b = [0] * len(W) if linear.bias is None else operands(linear.bias[None])[0]
+
+        def given(x, add=None):
+            products = (sum(map(mul, row, x)) for row in W)
+            return [
+                near(p + (c + a) * one, one * one) for p, c, a in zip(products, b, add or [0] * len(W), strict=True)
+            ]
+
+        return given
+
+    def total(rows, by=1):
+        columns = zip(*rows, strict=True) if rows else [()] * 300
+        return [near(sum(max(v, 0) for v in column), one * by) for column in columns]
+
+    passing, E = model.message_passing, range(len(graphs.bonds))
+    start_of, step, read_out = layer(passing.W_i), layer(passing.W_h), layer(passing.W_o)
+    atoms, bonds = operands(torch.from_numpy(graphs.atoms)), operands(torch.from_numpy(graphs.bonds))
+    start = [start_of([*atoms[graphs.source[e]], *bonds[e]]) for e in E]
+    a = start
+    for _ in range(1, passing.depth):
+        arriving = [[a[f] for f in E if graphs.target[f] == graphs.source[e] and f != graphs.reverse[e]] for e in E]
+        a = [step(total(rows), s) for s, rows in zip(start, arriving, strict=True)]
+    o = [read_out([*x, *total([a[f] for f in E if graphs.target[f] == v])]) for v, x in enumerate(atoms)]
+    hidden = [max(v, 0) for v in layer(model.predictor.ffn[0][0])(total(o, int(model.agg.norm)))]
+    logit = layer(model.predictor.ffn[1][2])(hidden)[output]
+    return rounded_sigmoid(np.array([logit / one]))[0]
 
 
 def test_an_export_of_stale_weights_is_refused(herg_hundred, side, question):

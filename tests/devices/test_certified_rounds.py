@@ -94,8 +94,9 @@ def test_an_executor_that_tells_nothing_is_not_asked_for_ever():
         ("C2", "fp32", False),
         ("C2", "bf16", False),
         ("C1", "bf16", False),
-        ("C3", "bf16", False),
-        ("C4", "fp32", False),
+        ("C3", "bf16", True),
+        ("C3", "fp32", False),
+        ("C4", "int16", True),
     ],
 )
 def test_a_contract_that_bounds_can_not_meet_declines_with_a_reason_and_the_next_strategy(kind, dtype, met):

@@ -276,7 +276,8 @@ def test_a_suspicion_is_no_accusation():
 
 
 def test_a_screen_is_calibrated_on_healthy_passes_of_the_model():
-    """It stands its margin above the loudest of them, so the same passes raise nothing; a far lower one does."""
+    """It stands its margin above the loudest of them, so passes like them raise nothing."""
+    torch_seed()
     model = nn.Linear(64, 48)
     inputs = [torch.randn(96, 64) for _ in range(4)]
 

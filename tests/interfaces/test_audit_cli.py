@@ -65,8 +65,9 @@ def tiny_text():
 
 
 @pytest.fixture
-def audit(monkeypatch, capsys):
+def audit(monkeypatch, capsys, tmp_path):
     """A function that runs `veristate audit` on the tiny task: (exit code, stdout, stderr)."""
+    monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(opening, "load_task", lambda name, data: tiny_task())
     monkeypatch.setattr(opening, "read_scifact", lambda data: tiny_text())
 

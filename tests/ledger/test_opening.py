@@ -18,7 +18,7 @@ def test_another_version_is_not_touched(ledger, raw, path, version):
     """A ledger of another version is EnvironmentUnusableError naming path, found and supported version."""
     ledger.close()
     raw("update schema set version = ?", version)
-    with pytest.raises(EnvironmentUnusableError, match=rf"ledger.sqlite: ledger version \[{version}\].*reads 1"):
+    with pytest.raises(EnvironmentUnusableError, match=rf"ledger.sqlite: version \[{version}\].*reads 1"):
         Ledger.open(path)
 
 

@@ -312,7 +312,7 @@ def test_other_weights_than_those_named_show_as_row_errors():
     assert (found.eps > 1e-3).all()
 
 
-def test_an_export_of_integers_is_refused():
-    """Rows are float32 or float64."""
-    with pytest.raises(InputError, match="float32 or float64"):
+def test_an_export_of_narrow_integers_is_refused():
+    """Rows are float32, float64 or int64."""
+    with pytest.raises(InputError, match="float64 or int64"):
         Export.fix({"y": [np.zeros((2, 2), np.int32)]}, WEIGHTS)

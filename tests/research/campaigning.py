@@ -13,6 +13,7 @@ def assert_whole(home):
     standing = read_standing(home)
     trees = {card.tree for card in standing.cards} | {standing.opened["template"]}
     trees |= {s.end_tree for w in standing.workers.values() for s in w.segments if s.end_tree}
+    trees -= standing.released
     with Ledger.open(home.ledger) as ledger:
         ledger.require()
     assert [found for found in Store.open(home.objects).fsck(trees) if not found.harmless] == []

@@ -32,18 +32,16 @@ def solution(tmp_path, kind, n, evaluator, good_enough, hops=2000, seed=0):
 def test_gradients_are_those_of_central_differences(kind):
     """Of a random combination of the constraints, at a random place, for each problem."""
     problem, rng = problems.problem(kind, 5), np.random.default_rng(1)
-    v = np.empty(len(problem.objective))
-    problems.start(kind, 5, v, rng)
-    signs, hull = np.zeros(10), np.full(5, -1)
-    problems.settle(kind, 5, v, signs, hull)
+    v = problems.start(problem, rng)
+    shape = problems.settled(problem, v)
     weights, gradient = rng.standard_normal(problem.constraints), np.zeros(len(v))
-    problems.pull_back(kind, 5, v, signs, hull, weights, gradient)
+    problems.pull_back(shape, v, weights, gradient)
     high, low = np.zeros(problem.constraints), np.zeros(problem.constraints)
     for i in range(len(v)):
         step = np.zeros(len(v))
         step[i] = 1e-6
-        problems.constraints(kind, 5, v + step, signs, hull, high)
-        problems.constraints(kind, 5, v - step, signs, hull, low)
+        problems.constraints(shape, v + step, high)
+        problems.constraints(shape, v - step, low)
         assert gradient[i] == pytest.approx(weights @ (high - low) / 2e-6, rel=1e-5, abs=1e-6)
 
 
@@ -79,7 +77,7 @@ def test_the_triangle_search_hands_in_points_inside(tmp_path):
 
 def test_packing_26_reaches_the_best_known_value(tmp_path):
     """A regression test: exact, at tolerance 0, in a few processor seconds."""
-    assert solution(tmp_path, problems.PACKING, 26, packing.evaluate, 2.635983, hops=20000, seed=1) >= 2.6359830849
+    assert solution(tmp_path, problems.PACKING, 26, packing.evaluate, 2.635983, hops=20000, seed=3) >= 2.6359830849
 
 
 @pytest.mark.soak

@@ -2,6 +2,7 @@
 
 import json
 import os
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -10,10 +11,12 @@ from scipy.optimize import brentq
 
 from veristate.core import EnvironmentUnusableError, InputError
 from veristate.research.campaigns.tour import instance as instances
-from veristate.research.campaigns.tour.beam import searched
+from veristate.research.campaigns.tour.arcs import cheapest_arcs
+from veristate.research.campaigns.tour.beam import read_tour, searched
 from veristate.research.campaigns.tour.improve import improved
 from veristate.research.campaigns.tour.lambert import cheapest, velocities
-from veristate.research.campaigns.tour.orbits import place, prepared
+from veristate.research.campaigns.tour.legs import place
+from veristate.research.campaigns.tour.orbits import places, prepared
 from veristate.research.campaigns.tour.plan import planned
 from veristate.research.campaigns.tour.scoring import audit, evaluate, first_broken
 
@@ -70,6 +73,29 @@ def test_every_arc_joins_its_places_in_its_time():
                         off = np.linalg.norm(propagated(r1, v1, seconds) - r2)
                         assert off < 1e-6 * np.linalg.norm(r2), (turns, long_way, right)
     assert arcs > 300
+
+
+def test_the_scorer_and_the_search_know_the_same_arcs():
+    """Two separate solvers, one over arrays and one compiled: the same least cost of legs of few and many turns."""
+    rng, legs = np.random.default_rng(3), 60
+    r1, r2 = (rng.standard_normal((legs, 3)) * 10 ** rng.uniform(6.5, 7.2, (legs, 1)) for _ in range(2))
+    w1, w2 = (rng.standard_normal((legs, 3)) * 600.0 for _ in range(2))
+    seconds = 10 ** rng.uniform(3, 6.5, legs)
+    r2[::7] = r1[::7] * rng.uniform(0.9, 1.1, (len(r1[::7]), 1)) + 1e3 * rng.standard_normal((len(r1[::7]), 3))
+    found, v1, v2 = cheapest_arcs(r1, w1, r2, w2, seconds, 20), np.empty(3), np.empty(3)
+    expected = [cheapest(r1[k], w1[k], r2[k], w2[k], seconds[k], 3, 0, 20, v1, v2) for k in range(legs)]
+    assert found == pytest.approx(expected, rel=1e-7, abs=1e-6)
+
+
+def test_targets_are_placed_alike_by_both():
+    """Over arrays and compiled: the same places and velocities."""
+    orbits, days = prepared(small().elements), np.array([0.0, 1.5, 20.0, 3.7, 59.9])
+    r, v = np.empty(3), np.empty(3)
+    many_r, many_v = places(orbits, days)
+    for orbit, day, row_r, row_v in zip(orbits, days, many_r, many_v, strict=True):
+        place(orbit, day, r, v)
+        assert row_r == pytest.approx(r, rel=1e-10)
+        assert row_v == pytest.approx(v, rel=1e-10)
 
 
 def test_turns_are_what_they_are_called():
@@ -160,8 +186,21 @@ def test_a_found_tour_holds_without_tolerance(toured):
     departures, flights, order = parts(tour, instance.size)
     assert first_broken(instance, departures, flights, order, 0.0) == ""
     assert sorted(order) == list(range(5))
-    assert np.all(departures[:-1] + flights[:-1] <= departures[1:])
+    begun, flown = ([Fraction(repr(float(t))) for t in times] for times in (departures, flights))
+    assert all(t + f <= following for t, f, following in zip(begun, flown, begun[1:], strict=False))
     assert len(tour.exceptions) <= 1
+
+
+def test_a_tour_is_read_back_from_its_numbers(toured):
+    """Order, times and dear legs; a broken one is none."""
+    instance, tour = toured
+    again = read_tour(instance, np.array(tour.numbers()))
+    assert (again.order, again.departures, again.exceptions) == (tour.order, tour.departures, tour.exceptions)
+    assert again.arrivals == pytest.approx(tour.arrivals, abs=1e-12)
+    with pytest.raises(ValueError, match="broken"):
+        read_tour(instance, np.array([*tour.numbers()[:-2], 0.0, 0.0]))
+    with pytest.raises(ValueError, match="13 numbers"):
+        read_tour(instance, np.zeros(5))
 
 
 def test_broken_tours_are_refused_with_the_leg(toured):

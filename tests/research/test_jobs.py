@@ -1,24 +1,29 @@
-"""Job control: what is admitted, queued, extended, stopped, journaled; leases die with their processes."""
+"""Job control: what is admitted, queued, extended, stopped, journaled; leases die with their processes.
+
+What a ground for jobs must do is asked of this machine and, in soak runs where it is installed, of Ray.
+"""
 
 import itertools
 import os
 import subprocess
 import sys
 import time
+import warnings
 from pathlib import Path
 
 import pytest
 
 from veristate.core import InputError
 from veristate.research import read_standing
-from veristate.research.jobs import Free, JobController, Lease, Leases, Offer, read_offer
+from veristate.research.jobs import Free, Ground, JobController, Lease, Leases, Offer, here, read_offer
 from veristate.research.processes import Launch, born
 
 
 class Campaign:
     """A campaign of one worker as the controller sees it: everything it is told is kept, time goes as it is set."""
 
-    def __init__(self, folder):
+    def __init__(self, folder, ground):
+        self.start = ground
         self.folder, self.changes, self.metric, self.reason, self.used = folder, [], None, None, {}
         self.now, self.room = 0.0, Free(cores=2, memory_bytes=2**30, gpus=(0, 1))
 
@@ -40,7 +45,7 @@ class Campaign:
 
     def launch(self, worker, offer, output, gpus):
         """A plain one."""
-        environment = {"PATH": os.environ["PATH"], "GPUS": ",".join(map(str, gpus))}
+        environment = {"PATH": os.environ["PATH"], "CUDA_VISIBLE_DEVICES": ",".join(map(str, gpus))}
         return Launch(argv=offer.argv, cwd=self.folder, environment=environment, output=output, mark="jobs-test")
 
     def controller(self):
@@ -50,7 +55,7 @@ class Campaign:
             desk=self,
             leases=Leases(self.folder / "leases.sqlite"),
             folder=self.folder / "jobs",
-            free=lambda: self.room,
+            ground=Ground(free=lambda: self.room, start=self.start),
             seconds=lambda: self.now,
             now=lambda: f"{next(ticks):09d}",
             confine=lambda launch: launch,
@@ -61,10 +66,27 @@ class Campaign:
         return [state for name, state, _ in self.changes if name == job]
 
 
-@pytest.fixture
-def campaign(tmp_path):
-    """A campaign without an engine."""
-    return Campaign(tmp_path)
+@pytest.fixture(scope="module")
+def ray_ground():
+    """A cluster of this machine's processes, with two cores and as many devices as it is told."""
+    pytest.importorskip("ray", reason="Ray is the extra `ray`, and not installed")
+    import ray
+
+    from veristate.research.jobs.cluster import connected
+
+    quiet = {"include_dashboard": False, "log_to_driver": False, "configure_logging": False}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # Ray's own
+        ground = connected("local", num_cpus=4, num_gpus=2, object_store_memory=80 * 2**20, **quiet)
+        yield ground
+        ray.shutdown()
+
+
+@pytest.fixture(params=["here", pytest.param("ray", marks=[pytest.mark.soak, pytest.mark.filterwarnings("ignore")])])
+def campaign(tmp_path, request):
+    """A campaign without an engine, on each ground."""
+    on_this = here(lambda: None) if request.param == "here" else request.getfixturevalue("ray_ground")
+    return Campaign(tmp_path, on_this.start)
 
 
 @pytest.fixture
@@ -77,7 +99,7 @@ def jobs(campaign):
 
 def watched(jobs, true):
     """Returns when it is true, the controller watching."""
-    deadline = time.monotonic() + 15
+    deadline = time.monotonic() + 60
     while not true():
         assert time.monotonic() < deadline
         jobs.watch()
@@ -156,7 +178,7 @@ def test_gpus_are_whole_and_are_nobody_elses(jobs, campaign):
     """Two jobs get two devices; the third waits although a core is free."""
     campaign.room = Free(cores=9, memory_bytes=0, gpus=(0, 1))
     for _ in range(3):
-        jobs.propose("w0", {"argv": ["sh", "-c", "echo $GPUS; sleep 300"], "gpus": 1})
+        jobs.propose("w0", {"argv": ["sh", "-c", "echo $CUDA_VISIBLE_DEVICES; sleep 300"], "gpus": 1})
     logs = [campaign.folder / "jobs" / f"J00{number}.log" for number in (1, 2)]
     watched(jobs, lambda: all(log.exists() and log.read_text() for log in logs))
     assert sorted(log.read_text().strip() for log in logs) == ["0", "1"]
@@ -234,6 +256,75 @@ def test_nobody_writes_while_a_workspace_is_read(jobs, campaign):
     watched(jobs, lambda: grows.stat().st_size > size)
 
 
+def test_a_missing_program_fails_the_job_with_its_name(jobs, campaign):
+    """The worker is told, nothing is leased."""
+    told = jobs.propose("w0", {"argv": ["no-such-trainer"]})
+    assert told["status"] == "failed"
+    assert "no-such-trainer" in told["text"]
+    with Held(campaign) as leases:
+        assert leases.held() == ()
+
+
+def test_a_job_past_its_time_gives_its_device_back(jobs, campaign):
+    """What it left in another session is dead before the next job gets the device."""
+    argv = ["sh", "-c", "setsid sleep 300 & echo $! > left; sleep 300"]
+    jobs.propose("w0", {"argv": argv, "gpus": 2, "seconds": 10})
+    other = jobs.propose("w0", {"argv": ["true"], "gpus": 2})["job"]
+    left = campaign.folder / "left"
+    watched(jobs, lambda: left.exists() and left.read_text().strip())
+    assert campaign.states(other) == ["queued"]
+    campaign.now = 10.0
+    watched(jobs, lambda: "running" in campaign.states(other))
+    assert born(int(left.read_text())) == 0
+
+
+def test_what_left_its_session_dies_with_the_job(jobs, campaign):
+    """On every ground: the tree is ended whole."""
+    jobs.propose("w0", {"argv": ["sh", "-c", "setsid sleep 300 & echo $! > left; sleep 300"]})
+    left = campaign.folder / "left"
+    watched(jobs, lambda: left.exists() and left.read_text().strip())
+    pid = int(left.read_text())
+    assert born(pid)
+    jobs.leave("w0", "over")
+    assert born(pid) == 0
+
+
+ON_RAY = """
+import sys, time
+from pathlib import Path
+from veristate.research.jobs import Offer
+from veristate.research.jobs.cluster import connected
+from veristate.research.processes import Launch
+folder = Path(sys.argv[1])
+ground = connected(sys.argv[2], log_to_driver=False)
+argv = ("sh", "-c", "setsid sleep 300 & echo $! > left; sleep 300")
+launch = Launch(argv=argv, cwd=folder, environment={}, output=folder / "log", mark="ray-test")
+job = ground.start(launch, Offer(argv=argv))
+time.sleep(300)
+"""
+
+
+@pytest.mark.soak
+@pytest.mark.filterwarnings("ignore")
+def test_a_killed_engine_takes_its_jobs_on_ray_with_it(tmp_path, ray_ground):
+    """Killed with -9: its actors die, and their trees with them, what left the session too."""
+    import ray
+
+    address = ray.get_runtime_context().gcs_address
+    engine = subprocess.Popen([sys.executable, "-c", ON_RAY, str(tmp_path), address])
+    left, deadline = tmp_path / "left", time.monotonic() + 120
+    while not (left.exists() and left.read_text().strip()):
+        assert engine.poll() is None
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    engine.kill()
+    engine.wait()
+    deadline = time.monotonic() + 60
+    while born(int(left.read_text())) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert born(int(left.read_text())) == 0
+
+
 def test_leases_of_the_dead_are_reaped_and_those_of_the_living_kept(tmp_path):
     """By number and birth: a number that somebody else has now is dead too."""
     leases = Leases(tmp_path / "leases.sqlite")
@@ -278,6 +369,23 @@ assert pathlib.Path("made").read_text() == "done\\n"
     assert standing.finished["reason"].startswith("target")
     states = [change["state"] for change in standing.jobs if change["job"] == "J001"]
     assert states == ["queued", "running", "done"]
+
+
+def test_a_job_outlives_the_segment_that_proposed_it(make_task, run):
+    """A worker that ends its turn does not lose its job: it is there, and done, in the next one."""
+    body = """
+told = pathlib.Path("job")
+if not told.exists():
+    told.write_text(submit.ask(mailbox, {"kind": "job", "argv": ["sh", "-c", "sleep 0.5; echo done > made"]})["job"])
+    pathlib.Path("x.txt").write_text("3"); submit.ask(mailbox, {"kind": "submit", "note": ""}); raise SystemExit
+while submit.ask(mailbox, {"kind": "job", "status": told.read_text()})["status"] != "done":
+    time.sleep(0.02)
+assert pathlib.Path("made").read_text() == "done\\n"
+"""
+    standing = run(make_task(files=climbing(body))).standing
+    assert standing.finished["reason"].startswith("target")
+    assert len(standing.workers["w0"].segments) >= 2
+    assert [change["state"] for change in standing.jobs] == ["queued", "running", "done"]
 
 
 def test_an_engine_that_is_killed_leaves_no_job_and_no_lease(make_task, home):

@@ -1,12 +1,15 @@
 """Failures that others reported of their engines and that no other test here covers; docs/public-bugs.md lists them."""
 
 import errno
+import shutil
 import sys
 import threading
 import time
+from collections import Counter
 from dataclasses import replace
 from decimal import Decimal
 
+from veristate.ledger import Ledger
 from veristate.research import CampaignOptions, Surroundings, Talk, read_task, run_campaign
 from veristate.research.processes import Launch, start
 from veristate.store import Store
@@ -148,3 +151,50 @@ def test_states_grow_with_their_changes_alone(make_task, run):
     assert sum(path.stat().st_size for path in blobs.rglob("*") if path.is_file()) < 3_300_000
     journal = (result.task.folder.parent / "home" / "ledger.sqlite").stat().st_size
     assert journal < 12 * 40_000
+
+
+def test_no_name_is_left_out_of_a_restore(tmp_path):
+    """Folders that other tools skip or link away come back, with bytes, modes and links that lead out."""
+    work = tmp_path / "work"
+    for number, name in enumerate((".venv", "__pycache__", "dataset", "logs", "node_modules", "submissions", "tmp")):
+        (work / name / "empty").mkdir(parents=True)
+        (work / name / "real").write_bytes(bytes([number]) * 100)
+        (work / name / "real").chmod(0o640 + number)
+        (work / name / "out").symlink_to("../../elsewhere")
+        (work / name).chmod(0o700 + number)
+    before = listed(work)
+    store = Store.open(tmp_path / "objects")
+    tree = store.snapshot(work)
+    shutil.rmtree(work)
+    store.restore(tree, work)
+    assert listed(work) == before
+    assert len(before) == 7 * 4
+
+
+def listed(folder):
+    """Kind, mode and content of everything below a folder."""
+    found = {}
+    for path in folder.rglob("*"):
+        content = path.readlink() if path.is_symlink() else path.read_bytes() if path.is_file() else ""
+        found[str(path.relative_to(folder))] = (path.lstat().st_mode, content)
+    return found
+
+
+def test_a_model_call_costs_two_entries_and_waiting_none(make_task, run):
+    """With a model that answers at once the engine writes what was reserved and what was used, and nothing else."""
+    talk, asked = talking(*[tool("read", "x.txt")] * 30, tool("stop", "", "done"), tokens=(10, 5))
+    result = run(make_task(), options=MODEL, talk=talk)
+    with Ledger.open(result.task.folder.parent / "home" / "ledger.sqlite") as ledger:
+        kinds = Counter(entry.kind for entry in ledger.entries())
+    assert kinds["call.reserved"] == kinds["call.settled"] == len(asked) >= 31
+    segments = kinds["segment.started"]
+    assert kinds.total() - 2 * len(asked) <= 5 + 3 * segments
+
+
+def test_results_are_judged_as_fast_as_they_come(make_task, run):
+    """No pause between evaluations: each of eight results in a row has its card, in order."""
+    result = run(
+        make_task(("stages = 4", "stages = 40"), files=script("[submit(x) for x in (1, 2, 3, 4, 5, 6, 7, 12)]"))
+    )
+    assert [card.place for card in result.standing.cards] == [f"w0/S{number:02d}" for number in range(1, 9)]
+    assert len(result.standing.workers["w0"].segments) == 1

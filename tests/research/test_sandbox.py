@@ -1,12 +1,15 @@
 """The sandbox: what a worker can't see, reach or leave; and trees that die whole, whatever they do."""
 
 import os
+import random
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import textwrap
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import psutil
@@ -16,7 +19,7 @@ from veristate.core import EnvironmentUnusableError
 from veristate.research import read_task
 from veristate.research.processes import Launch, reap, start, tail
 from veristate.research.running.working import hiding
-from veristate.research.sandbox import confining, keeper
+from veristate.research.sandbox import confining, guard, keeper
 from veristate.research.sandbox.confining import Profile, find_sandbox
 
 needs_bwrap = pytest.mark.skipif(find_sandbox() is None, reason="bubblewrap is not here, or may not be used")
@@ -127,6 +130,41 @@ def test_an_engine_that_died_deaf_takes_its_trees_with_it(tmp_path):
     assert until(lambda: sleepers(tmp_path) == [])
 
 
+def test_an_engine_that_dies_while_a_keeper_starts_leaves_nobody(tmp_path, confine):
+    """At whatever moment it dies, also before it was told of its process: nobody stays."""
+    chance = random.Random(7)
+    for number in range(6):
+        launch = confine(launched(tmp_path, "sh", "-c", f"echo > began-{number}; sleep 4242"))
+        begun = tmp_path / "log"
+        begun.unlink(missing_ok=True)
+        engine = forked(lambda launch=launch: start(launch))
+        assert until(begun.exists)  # its keeper starts now, and takes some 50 ms
+        time.sleep(chance.uniform(0, 0.12))
+        os.kill(engine, signal.SIGKILL)
+        os.waitpid(engine, 0)
+        assert until(lambda: sleepers(tmp_path) == [], 3.0)
+
+
+def test_a_keeper_whose_engine_is_gone_starts_nothing_or_ends_it(tmp_path):
+    """The engine's end is closed before the keeper has run a line of its own, or while it waits to tell."""
+    argv = [sys.executable, "-I", "-S", keeper.__file__]
+    for closed_first in (True, False):
+        ours, theirs = socket.socketpair()
+        with theirs:
+            theirs.setblocking(True)
+            command = [*argv, str(theirs.fileno()), "{}", "sh", "-c", "echo > ran; sleep 4242"]
+            if closed_first:
+                ours.close()
+            process = subprocess.Popen(command, cwd=tmp_path, pass_fds=(theirs.fileno(),), start_new_session=True)
+        if not closed_first:
+            assert ours.recv(3) == b"pid"  # the rest stays unread
+            ours.close()
+        assert process.wait(timeout=10) == 0
+        assert sleepers(tmp_path) == []
+        if closed_first:
+            assert not (tmp_path / "ran").exists()
+
+
 def test_a_keeper_that_was_stopped_holds_nobody(tmp_path, monkeypatch):
     """A worker that stops its keeper is ended all the same, what cleared its environment too."""
     monkeypatch.setattr(keeper, "PATIENCE_S", 0.3)
@@ -138,6 +176,31 @@ def test_a_keeper_that_was_stopped_holds_nobody(tmp_path, monkeypatch):
     assert len(tree) >= 2
     running.end()
     assert until(lambda: sleepers(tmp_path) == [])
+
+
+def test_engine_and_keeper_killed_together_under_a_guard(tmp_path):
+    """With a second keeper below, nobody has to sweep: what left its session is gone in moments."""
+
+    def engine_does():
+        argv = (sys.executable, "-I", "-S", guard.__file__, "sh", "-c", "setsid sleep 4242 & echo > left; sleep 4242")
+        running = start(launched(tmp_path, *argv))
+        (tmp_path / "keeper").write_text(str(running.keeper))
+        return running
+
+    engine = forked(engine_does)
+    assert until(lambda: (tmp_path / "keeper").exists() and (tmp_path / "left").exists())
+    keeping = int((tmp_path / "keeper").read_text())
+    os.kill(engine, signal.SIGSTOP)
+    os.kill(keeping, signal.SIGKILL)
+    os.kill(engine, signal.SIGKILL)
+    os.waitpid(engine, 0)
+    assert until(lambda: sleepers(tmp_path) == [])
+
+
+@pytest.mark.parametrize(("command", "code"), [("exit 0", 0), ("exit 3", 3), ("kill -9 $$", -9), ("kill -15 $$", -15)])
+def test_a_guard_ends_as_its_command_did(tmp_path, command, code):
+    """Exit status and signal are passed on."""
+    assert finished(launched(tmp_path, sys.executable, "-I", "-S", guard.__file__, "sh", "-c", command))[0] == code
 
 
 def test_engine_and_keeper_killed_together(tmp_path):
@@ -157,6 +220,49 @@ def test_engine_and_keeper_killed_together(tmp_path):
     os.waitpid(engine, 0)
     assert reap("both") >= 2
     assert [pid for pid in sleepers(tmp_path) if psutil.Process(pid).name() == "sleep"] == []
+
+
+HOLDS = """
+import os, sys, time
+children = [os.fork() or "child" for _ in range(3)]
+block = bytearray(os.urandom(2**16)) * (int(sys.argv[1]) // 2**16)
+open(f"held-{os.getpid()}", "w").close()
+time.sleep(300)
+"""
+
+
+def test_a_tree_that_holds_too_much_together_is_ended_whole(tmp_path, confine):
+    """Eight processes with 20 MiB each, each within a limit of 100 MiB: all of them are ended, and why is said."""
+    (tmp_path / "hold.py").write_text(HOLDS)
+    argv = (sys.executable, "-S", "hold.py", str(20 * 2**20))
+    running = start(confine(launched(tmp_path, *argv, memory_bytes=100 * 2**20)))
+    assert until(lambda: running.poll() is not None)
+    assert until(lambda: sleepers(tmp_path) == [])
+    ended = running.end()
+    assert ended.memory_bytes > 100 * 2**20
+    assert "bytes of memory together" in ended.words()
+
+
+def test_what_a_tree_shares_counts_once(tmp_path):
+    """Eight processes that hold the same 60 MiB hold 60 MiB, not 480."""
+    before = HOLDS.splitlines()
+    before.insert(2, before.pop(3))  # the block first, then the children, which only read it
+    (tmp_path / "hold.py").write_text("\n".join(before))
+    argv = (sys.executable, "-S", "hold.py", str(60 * 2**20))
+    running = start(launched(tmp_path, *argv, memory_bytes=150 * 2**20))
+    assert until(lambda: len(list(tmp_path.glob("held-*"))) == 8)
+    time.sleep(1.2)
+    assert running.poll() is None
+    assert running.end().memory_bytes == 0
+
+
+@needs_bwrap
+def test_files_in_memory_have_the_limit_too(tmp_path):
+    """What a confined process writes to /tmp and /dev/shm lies in memory: neither takes more than the limit."""
+    body = "for at in /tmp /dev/shm; do head -c 3000000 /dev/zero > $at/x || echo full; done; ls -l /tmp/x"
+    launch = launched(tmp_path, "sh", "-c", body, memory_bytes=2**21)
+    _, said = finished(find_sandbox()(replace(launch, memory_bytes=2**21)))
+    assert said.count("full") == 2
 
 
 def test_a_limit_on_memory_holds(tmp_path, confine):

@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from veristate.core import EnvironmentUnusableError, InputError
+from veristate.core import EnvironmentUnusableError, InputError, RefusedError
 from veristate.decisions import Box
 from veristate.interfaces.cli.wording import summary_lines
 from veristate.interfaces.report import render_report
@@ -118,6 +118,32 @@ def test_a_faulty_pass_is_certified_exactly_and_every_record_says_so(slice_of_he
     assert everything.committed
     assert everything.certificate.certifies == "values"
     assert [d.chosen for d in certificate.decisions] == [d.chosen for d in everything.certificate.decisions]
+
+
+def test_rounded_layers_are_certified_value_by_value_the_same_in_every_batch(slice_of_herg, tmp_path):
+    """C3 in bf16: the certified table is no device's bits: batches and faults don't move it; every record says so."""
+    found = slice_of_herg(contract="rounded", dtype="bf16", request_id="rounded")
+    content = found.to_json()
+    assert (content["contract"], content["delta"], content["certifies"]) == ("C3", "0", "values")
+    assert (found.certificate.contract_kind, content["strategy"], found.committed) == ("C3", "memo", True)
+    assert "rounded correctly" in "\n".join(summary_lines(found))
+    assert "correctly rounded layers" in render_report(found)
+    assert "--contract rounded" in render_report(found)
+    other = slice_of_herg(
+        contract="rounded", dtype="bf16", strategy="full", batch=17, inject="case2", seed=3, request_id="again"
+    )
+    assert other.certificate.table == found.certificate.table
+    probed = slice_of_herg(contract="rounded", dtype="bf16", strategy="probes", request_id="asked")
+    assert "before rounding" in probed.to_json()["strategy_reason"]
+    assert probed.certificate.table == found.certificate.table
+
+
+def test_whole_numbers_are_refused_for_models_in_real_ones(slice_of_herg, screen):
+    """C4 with its reason; and nothing of C3 or C4 is met in silence for models that can't be followed."""
+    with pytest.raises(RefusedError, match="real numbers"):
+        slice_of_herg(contract="integer")
+    with pytest.raises(InputError, match=r"--contract rounded.*--contract device"):
+        screen(contract="rounded")
 
 
 @pytest.mark.soak

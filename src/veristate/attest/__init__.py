@@ -6,6 +6,7 @@ It installs, runs and verifies with the base install: no numpy, no torch, nothin
 from veristate.attest.commitments import (
     EXACT,
     AuditFinding,
+    Boundary,
     Commitment,
     Committed,
     KeyEvent,
@@ -15,10 +16,11 @@ from veristate.attest.commitments import (
     Policy,
     Recorder,
     Standing,
+    environment_of,
     stage,
     to_artifact,
 )
-from veristate.attest.delivery import Delivery, Item, Outbox, State
+from veristate.attest.delivery import Delivery, Item, Outbox, Stamp, State
 from veristate.attest.export import Export, ExportedStep, ExportFinding, export_run, read_export
 from veristate.attest.home import Delivered, Home, read_trust
 from veristate.attest.log import LogFinding, LogProof, LogReader, LogReport, TileLog, check_log, fetch_from
@@ -43,6 +45,7 @@ __all__ = [
     "UNWITNESSED",
     "AuditFinding",
     "Availability",
+    "Boundary",
     "Checkpoint",
     "Commitment",
     "Committed",
@@ -74,6 +77,7 @@ __all__ = [
     "Recorder",
     "RequestEvidence",
     "SigningKey",
+    "Stamp",
     "Standing",
     "State",
     "TileLog",
@@ -81,6 +85,7 @@ __all__ = [
     "Witness",
     "Witnessing",
     "check_log",
+    "environment_of",
     "export_run",
     "fetch_artifact",
     "fetch_from",

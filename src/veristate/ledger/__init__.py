@@ -4,6 +4,7 @@ The journal detects every change that does not also recompute all digests after 
 shown to somebody outside, and so can't be rewritten either, is the matter of `attest`.
 """
 
+from veristate.ledger.database import Database
 from veristate.ledger.entries import GENESIS, Entry, FindingKind, JournalFinding
 from veristate.ledger.gateway import Gateway, Outcome
 from veristate.ledger.judgement import Reason
@@ -13,6 +14,7 @@ from veristate.ledger.tables import SCHEMA_VERSION
 __all__ = [
     "GENESIS",
     "SCHEMA_VERSION",
+    "Database",
     "Entry",
     "FindingKind",
     "Gateway",

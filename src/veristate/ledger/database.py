@@ -4,19 +4,18 @@ WAL, synchronous FULL: when a transaction returns it is on the disk. Writing tra
 they read can't change before they write.
 """
 
-import os
 import sqlite3
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import URL, Connection, create_engine, event, inspect, select
+from sqlalchemy import URL, Connection, MetaData, Row, Table, create_engine, event, inspect, select
 from sqlalchemy.exc import DBAPIError
 
 from veristate.core import EnvironmentUnusableError, InputError, TamperError
-from veristate.ledger.tables import SCHEMA_VERSION, metadata, schema
+from veristate.store import sync_folder
 
 _ADVICE = {
     "SQLITE_FULL": "free some space on that disk and run again",
@@ -34,18 +33,23 @@ _ALTERED = ("no such", "Could not decode")
 
 
 class Database:
-    """One SQLite file with our tables. Opened in the process that uses it: a connection doesn't survive a fork."""
+    """One SQLite file with our tables. Opened in the process that uses it: a connection doesn't survive a fork.
 
-    def __init__(self, path: Path, *, patience_s: float) -> None:
+    `mark` is the table whose one row says whose file it is, and `version` a column of it.
+    """
+
+    def __init__(self, path: Path, metadata: MetaData, mark: Table, *, patience_s: float) -> None:
         self.path = path
+        self._metadata = metadata
+        self._mark = mark
         self._patience_s = patience_s
         url = URL.create("sqlite+pysqlite", database=str(path))
         self._engine = create_engine(url, connect_args={"timeout": patience_s})
         event.listen(self._engine, "connect", _configure)
         event.listen(self._engine, "begin", _begin)
 
-    def prepare(self) -> None:
-        """Returns when the file is there, in WAL mode, with the tables of this version.
+    def prepare(self, row: Mapping[str, Any]) -> Row[Any]:
+        """The row of the mark, which is `row` in a new file: it is there, in WAL mode, with the tables of this version.
 
         Raises: EnvironmentUnusableError for another version or a file that can't be used; InputError when it is a
         database of something else; TamperError when it is no database.
@@ -55,18 +59,20 @@ class Database:
         with self.writing() as connection:
             names = inspect(connection).get_table_names()
             if not names:
-                metadata.create_all(connection, checkfirst=False)
-                connection.execute(schema.insert().values(version=SCHEMA_VERSION))
-            elif "schema" not in names:
+                self._metadata.create_all(connection, checkfirst=False)
+                connection.execute(self._mark.insert().values(row))
+            elif self._mark.name not in names:
                 raise InputError(f"{self.path} is a database of something else: it has a table {names[0]!r}")
-            found = connection.execute(select(schema.c.version)).scalars().all()
-        if found != [SCHEMA_VERSION]:
+            found = connection.execute(select(self._mark)).all()
+        versions = [one.version for one in found]
+        if versions != [row["version"]]:
             raise EnvironmentUnusableError(
-                f"{self.path}: ledger version {found}, but this veristate reads {SCHEMA_VERSION}; use the other one"
+                f"{self.path}: version {versions}, but this veristate reads {row['version']}; use the other one"
             )
         if new:
             with self._troubles():
-                _sync_folder(self.path.parent)
+                sync_folder(self.path.parent)
+        return found[0]
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:
@@ -145,11 +151,3 @@ def _configure(connection: Any, _record: Any) -> None:
 def _begin(connection: Connection) -> None:
     writes = connection.get_execution_options().get("veristate_writes", False)
     connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
-
-
-def _sync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

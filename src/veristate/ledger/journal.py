@@ -3,13 +3,23 @@
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
-from sqlalchemy import Connection, insert, select, update
+from sqlalchemy import Connection, bindparam, insert, select, update
 
 from veristate.core import Clock, InputError, Record, TamperError, canonical_bytes, digest
 from veristate.ledger.entries import GENESIS, Entry, check_entry, from_row, sealed
 from veristate.ledger.tables import head, journal, records
 
 R = TypeVar("R", bound=Record)
+
+# Built once: building a statement costs more than running it.
+_HEAD = select(head.c.seq, head.c.digest)
+_LAST = select(journal).order_by(journal.c.seq.desc()).limit(1)
+_AT = select(journal).where(journal.c.seq == bindparam("wanted"))
+_ADD = insert(journal)
+_FIRST_HEAD, _NEXT_HEAD = insert(head), update(head)
+_KEPT = select(records.c.digest).where(records.c.digest == bindparam("wanted"))
+_KEEP = insert(records)
+_RECORD = select(records.c.data).where(records.c.digest == bindparam("wanted"))
 
 
 def add(connection: Connection, *, kind: str, body: Mapping[str, Any], clock: Clock) -> Entry:
@@ -24,10 +34,12 @@ def add(connection: Connection, *, kind: str, body: Mapping[str, Any], clock: Cl
         raise InputError(f"the journal can't hold this {kind}: {error}") from error
     seq, previous = last(connection)
     entry = sealed(seq=seq + 1, previous=previous, kind=kind, time=clock(), body=data)
-    values = {name: getattr(entry, name) for name in journal.c.keys()}  # noqa: SIM118 - columns, not a dictionary
-    connection.execute(insert(journal).values(values))
+    connection.execute(_ADD, {name: getattr(entry, name) for name in Entry.__slots__})
     now = {"seq": entry.seq, "digest": entry.digest}
-    connection.execute(update(head).values(now) if seq else insert(head).values(now | {"id": 1}))
+    if seq:
+        connection.execute(_NEXT_HEAD, now)
+    else:
+        connection.execute(_FIRST_HEAD, now | {"id": 1})
     return entry
 
 
@@ -36,8 +48,8 @@ def last(connection: Connection) -> tuple[int, str]:
 
     Raises: TamperError when the head names another entry, or that entry's content is not what was hashed.
     """
-    stored = connection.execute(select(head.c.seq, head.c.digest)).first()
-    row = connection.execute(select(journal).order_by(journal.c.seq.desc()).limit(1)).first()
+    stored = connection.execute(_HEAD).first()
+    row = connection.execute(_LAST).first()
     if stored is None and row is None:
         return 0, GENESIS
     if stored is None or row is None or (row.seq, row.digest) != tuple(stored):
@@ -49,7 +61,7 @@ def last(connection: Connection) -> tuple[int, str]:
 
 def at(connection: Connection, seq: int) -> Entry:
     """The entry with this number. Raises: TamperError when it is gone, or is not what was hashed."""
-    row = connection.execute(select(journal).where(journal.c.seq == seq)).first()
+    row = connection.execute(_AT, {"wanted": seq}).first()
     if row is None:
         raise TamperError(f"entry {seq} of the journal is missing; run verify")
     entry = from_row(row)
@@ -73,14 +85,14 @@ def keep(connection: Connection, record: Record) -> str:
     except ValueError as error:
         raise InputError(f"this {record.FORMAT} record can't be kept: {error}") from error
     name = digest(data)
-    if not connection.execute(select(records.c.digest).where(records.c.digest == name)).first():
-        connection.execute(insert(records).values(digest=name, data=data))
+    if not connection.execute(_KEPT, {"wanted": name}).first():
+        connection.execute(_KEEP, {"digest": name, "data": data})
     return name
 
 
 def read(connection: Connection, name: str, kind: type[R]) -> R:
     """The record with this digest. Raises: InputError when there is none; TamperError when it is not what was kept."""
-    data = connection.execute(select(records.c.data).where(records.c.digest == name)).scalar()
+    data = connection.execute(_RECORD, {"wanted": name}).scalar()
     if data is None:
         raise InputError(f"no record {name} in this ledger")
     if digest(data) != name:

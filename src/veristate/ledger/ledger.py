@@ -12,7 +12,7 @@ from veristate.ledger.database import Database
 from veristate.ledger.entries import GENESIS, Entry, FindingKind, JournalFinding, from_row
 from veristate.ledger.gateway import Gateway
 from veristate.ledger.journal import add, keep, last, read, require_whole
-from veristate.ledger.tables import GATEWAY_KINDS, journal
+from veristate.ledger.tables import GATEWAY_KINDS, SCHEMA_VERSION, journal, metadata, schema
 from veristate.ledger.verify import findings
 
 R = TypeVar("R", bound=Record)
@@ -39,13 +39,13 @@ class Ledger:
         Raises: EnvironmentUnusableError for a newer version or a place that can't be used; InputError for a database
         of something else; TamperError for what is no database.
         """
-        database = Database(path.absolute(), patience_s=patience_s)
+        database = Database(path.absolute(), metadata, schema, patience_s=patience_s)
         try:
             database.path.parent.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise EnvironmentUnusableError(f"{path.parent}: {error.strerror}; choose another place") from error
         try:
-            database.prepare()
+            database.prepare({"version": SCHEMA_VERSION})
         except BaseException:
             database.close()
             raise

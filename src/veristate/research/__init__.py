@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Any
 from veristate.research.judgement import Rejection, Score
 
 if TYPE_CHECKING:
+    from veristate.research.jobs import on_ray
     from veristate.research.running import (
         CampaignHome,
         CampaignOptions,
@@ -87,6 +88,7 @@ __all__ = [
     "export_campaign",
     "new_task",
     "objective_of",
+    "on_ray",
     "ranked",
     "read_standing",
     "read_task",
@@ -104,5 +106,6 @@ def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     where = "states" if name in _STATES else "tasks" if name in _TASKS else "running"
-    found = import_module(f"{__name__}.{'workers.bench' if name in _BENCH else where}")
+    where = "workers.bench" if name in _BENCH else "jobs" if name == "on_ray" else where
+    found = import_module(f"{__name__}.{where}")
     return getattr(found, name)

@@ -9,6 +9,7 @@ import ctypes
 import itertools
 import json
 import os
+import select
 import signal
 import socket
 import subprocess
@@ -28,7 +29,6 @@ OUTPUT_UPPER = 16 * 2**20
 _TICKS = os.sysconf("SC_CLK_TCK")
 _SWEEPS = 200
 _NUMBERS = itertools.count(1)
-_PR_SET_PDEATHSIG = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,7 +36,8 @@ class Launch:
     """A process to start. `environment` is all it gets, beside the mark; `output` is appended to.
 
     `writable` and `readable` are the folders it needs, `hidden` what of them it must not see, `network` whether it may
-    use one: a sandbox holds it to that. `memory_bytes` is a limit for each process of the tree.
+    use one: a sandbox holds it to that. `memory_bytes` is a limit for the tree: no process of it may ask for more by
+    itself, and all of them are ended when they hold more together.
     """
 
     argv: tuple[str, ...]
@@ -56,13 +57,19 @@ Confine = Callable[[Launch], Launch]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ended:
-    """How a process ended: its exit code (negative: the signal), and the processor time of the whole tree."""
+    """How a process ended: its exit code (negative: the signal), and the processor time of the whole tree.
+
+    `memory_bytes` is what the tree held when it was ended for holding more than its limit, else 0.
+    """
 
     code: int
     cpu_s: float
+    memory_bytes: int = 0
 
     def words(self) -> str:
         """The end in words."""
+        if self.memory_bytes:
+            return f"was ended: its processes held {self.memory_bytes:,} bytes of memory together, more than allowed"
         if self.code >= 0:
             return f"ended with exit status {self.code}"
         with suppress(ValueError):
@@ -90,6 +97,7 @@ class Running:
             raise
         self._born = born(self.keeper)
         self._code: int | None = None
+        self._memory_bytes = 0
 
     def poll(self) -> int | None:
         """The command's exit code once it ended; its descendants may still run. Output beyond 16 MiB is cut."""
@@ -99,6 +107,14 @@ class Running:
         if self._code is None and self._control.fileno() >= 0:
             self._listen()
         return self._code
+
+    def wait(self, seconds: float) -> int | None:
+        """As `poll`, after the command's end or that time, whichever comes first. Costs nothing meanwhile."""
+        code = self.poll()
+        if code is None:
+            select.select([self._control], [], [], seconds)
+            code = self.poll()
+        return code
 
     def cpu_s(self) -> float:
         """The processor time of the tree so far, as far as it can be seen."""
@@ -124,6 +140,7 @@ class Running:
             while self.poll() is None and time.monotonic() < last:
                 time.sleep(0.01)
         tree = {pid: born(pid) for pid in below(self.keeper)}
+        seen_s = self.cpu_s()  # who dies with a sandbox's namespace is reaped there, and its time is told nobody
         with suppress(OSError):
             self._control.shutdown(socket.SHUT_WR)  # the keeper kills them now, and says how the command ended
         code, cpu_s = self._wait(tree)
@@ -133,10 +150,13 @@ class Running:
             kill_all(lambda: {pid for pid, when in tree.items() if when and born(pid) == when} | self._marked())
         with suppress(OSError):
             os.close(self._capture)
-        return Ended(code=-signal.SIGKILL if self._code is None else self._code, cpu_s=cpu_s)
+        code = -signal.SIGKILL if self._code is None else self._code
+        return Ended(code=code, cpu_s=max(cpu_s, seen_s), memory_bytes=self._memory_bytes)
 
     def _start(self, launch: Launch, others: socket.socket) -> "subprocess.Popen[bytes]":
-        limits = {"RLIMIT_CORE": 0} | ({"RLIMIT_DATA": launch.memory_bytes} if launch.memory_bytes else {})
+        limits = {"RLIMIT_CORE": 0}
+        if launch.memory_bytes:
+            limits |= {"RLIMIT_DATA": launch.memory_bytes, "tree_bytes": launch.memory_bytes}
         own = (sys.executable, "-I", "-S", keeper.__file__, str(others.fileno()), json.dumps(limits))
         try:
             return subprocess.Popen(
@@ -169,15 +189,17 @@ class Running:
         raise EnvironmentUnusableError(f"{launch.argv[0]} can't be started: {said}; is it installed and on PATH?")
 
     def _listen(self) -> None:
-        with suppress(BlockingIOError, ConnectionError):
-            while more := self._control.recv(4096):
-                self._heard += more
-            if not self._heard:
-                self._code = -signal.SIGKILL  # the keeper is dead
+        with suppress(BlockingIOError):
+            with suppress(ConnectionError):
+                while more := self._control.recv(4096):
+                    self._heard += more
+            self._code = -signal.SIGKILL  # the keeper is dead; what it said before counts
         for line in self._heard.splitlines():
             word, _, number = line.partition(b" ")
             if word == b"exit":
                 self._code = int(number)
+            elif word == b"memory":
+                self._memory_bytes = int(number)
 
     def _wait(self, tree: Mapping[int, int]) -> tuple[int, float]:
         """The keeper's own exit code, and the processor time of all that it has seen end."""
@@ -208,7 +230,7 @@ def start(launch: Launch) -> Running:
 def die_with_parent() -> None:
     """Returns when this process will be killed as soon as its parent dies. Called by our own hosts as they start."""
     with suppress(OSError, AttributeError):
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        ctypes.CDLL(None).prctl(keeper.PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def reap(mark: str) -> int:

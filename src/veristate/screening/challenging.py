@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from veristate.attest import EXACT, Commitment, Envelope, Recorder
+from veristate.attest import EXACT, Recorder
 from veristate.core import (
     Certificate,
     Clock,
@@ -15,7 +15,6 @@ from veristate.core import (
     Decision,
     InputError,
     Request,
-    TamperError,
     UndecidedError,
     canonical_bytes,
     plain,
@@ -57,7 +56,7 @@ def commit_to_screening(
     C1 the decisions are: intervals depend on the probes that were drawn, exact arithmetic has one decision.
     """
     with Recorder.open(folder, clock=clock) as recorder:
-        known = _earlier(recorder, request.request_id)
+        known = recorder.committed(request.request_id)
         if known:
             return known
         spec = prepared.trusted_spec(trusted_device)
@@ -84,21 +83,9 @@ def commit_to_screening(
         return made.item.payload
 
 
-def _earlier(recorder: Recorder, execution: str) -> str:
-    """The payload's digest of the commitment to that execution, if there is one."""
-    for item, _ in recorder.outbox.items():
-        try:
-            said = Commitment.from_envelope(Envelope.from_bytes(item.envelope))
-        except TamperError:
-            continue  # a key event
-        if (said.stage, said.execution) == (STAGE, execution):
-            return item.payload
-    return ""
-
-
 def rerun(inputs: Mapping[str, bytes], _seed: bytes) -> bytes:
-    """What a committed screening is compared by, computed anew by a trusted executor: under C2 the score table, every
-    member over every batch; under C1 the decisions, from enclosures of every exact value.
+    """What a committed screening is compared by, computed anew by a trusted executor: under C2 and C3 the score
+    table, every member over every batch; under C1 the decisions, from enclosures of every exact value.
 
     Nothing is random in it, so the seed is not used. Raises: InputError when the predictor can't be loaded here, or has
     other weights than were committed to.
@@ -109,6 +96,8 @@ def rerun(inputs: Mapping[str, bytes], _seed: bytes) -> bytes:
     contract = Contract.from_bytes(inputs["contract"])
     if contract.kind == "C1":
         return _exact_decisions(spec, candidates, Request.from_bytes(inputs["request"]), float(contract.temperature))
+    if contract.kind == "C3":
+        return _rounded_table(spec, candidates, Request.from_bytes(inputs["request"]), float(contract.temperature))
     batches = spec.batches(len(candidates.ids))
     with TrustedExecutor(spec, candidates) as trusted:
         members = len(trusted.weight_digests)
@@ -136,6 +125,20 @@ def _exact_decisions(spec: PredictorSpec, candidates: Candidates, request: Reque
             "two exact scores lie closer together than FP64 tells apart: no rerun decides between them"
         )
     return _decided(found)
+
+
+def _rounded_table(spec: PredictorSpec, candidates: Candidates, request: Request, temperature: float) -> bytes:
+    """The table of values whose layers are rounded correctly: the same on every machine."""
+    question = Question(rules=request.rules, ids=candidates.ids, temperature=temperature)
+    wanted = Wanted(kind="C3", strategy="memo")
+    with TrustedExecutor(spec, candidates) as trusted:
+        if not trusted.plan(wanted).followed:
+            raise InputError("layers of these models can't be followed here, so nothing can be compared")
+        values = trusted.certify(question, wanted, no_export).values
+    if values is None:
+        raise UndecidedError("the trusted process gave no values to compare")
+    require_probabilities(values, candidates.ids)
+    return ScoreTable.of(candidates.ids, values, temperature).to_csv()
 
 
 def _decided(decisions: Sequence[Decision]) -> bytes:

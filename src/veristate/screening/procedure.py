@@ -10,19 +10,27 @@ from collections.abc import Callable
 from contextlib import ExitStack
 
 from veristate.agents import load_agent
-from veristate.core import Clock, utc_now
+from veristate.core import Clock, ContractName, utc_now
 from veristate.devices import fault_named
 from veristate.screening.exact import ExactRun
 from veristate.screening.inputs.options import ScreeningOptions
 from veristate.screening.inputs.prepare import prepare
 from veristate.screening.outcome.result import ScreeningResult
 from veristate.screening.outcome.telling import tell
+from veristate.screening.rounded import RoundedRun
 from veristate.screening.run import Run
 from veristate.screening.running.executors import start_executors
 from veristate.screening.running.home import open_home
 from veristate.screening.running.keeping import keep_unsafe
 from veristate.screening.running.memory import peak_memory
 from veristate.screening.running.phases import Phases, Progress, silent
+
+RUNS: dict[ContractName, type[Run]] = {
+    "exact": ExactRun,
+    "device": Run,
+    "rounded": RoundedRun,
+    "integer": RoundedRun,
+}
 
 
 def run_screening(
@@ -50,8 +58,7 @@ def run_screening(
             keep_unsafe(home, prepared.spec)
             with phases("load both executors"):
                 executors = stack.enter_context(start_executors(prepared, options.trusted_device, options.granularity))
-            kind = ExactRun if options.contract == "exact" else Run
-            run = kind(options, prepared, executors, home, phases)
+            run = RUNS[options.contract](options, prepared, executors, home, phases)
             run.open(fault)
             with run.episode(new_salt) as episode:
                 run.hold_and_verify(fault, episode)

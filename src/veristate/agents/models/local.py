@@ -47,9 +47,10 @@ class LocalModel:
     deadline; it ends with `close`, and with this process however that ends. One request at a time.
 
     A reply is a function of its request: no prompt is kept. With `keep_prefix` a request that goes on from the last one
-    and its reply doesn't compute the common beginning again, which changes last bits, and saves the more the longer an
-    attempt is. A reply is then a function of its attempt's requests so far: whatever else was asked before, the first
-    one begins anew. Attempts must not interleave, and a continuation is comparable with continuations.
+    and its reply, or asks the last one again (with another seed), doesn't compute the common beginning again, which
+    changes last bits, and saves the more the longer an attempt is. A reply is then a function of its attempt's requests
+    so far: whatever else was asked before, the first one begins anew. Attempts must not interleave, and a continuation
+    is comparable with continuations.
 
     Units: `deadline_s` is seconds for one reply, `context` tokens of history and reply together.
     """
@@ -104,7 +105,7 @@ class LocalModel:
         """
         serving = self._serving or _Serving(self._weights, self._context)
         before, self._before, self._serving = self._before, (), None
-        goes_on = self._keep_prefix and bool(before) and request.messages[: len(before)] == before
+        goes_on = self._keep_prefix and bool(before) and request.messages[: len(before)] in (before, before[:-1])
         try:
             outcome = serving.ask({**request_body(request), "cache_prompt": goes_on}, seconds=self._deadline_s)
         except (OSError, EOFError, ValueError) as error:

@@ -4,21 +4,19 @@ What a block of `writing` did is on the disk when it returns, all of it or nothi
 transaction stands here, so that a restart finds what may be on its way.
 """
 
-import os
-import sqlite3
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any
 
-from sqlalchemy import URL, Connection, create_engine, event, func, insert, inspect, select, update
-from sqlalchemy.exc import DBAPIError
+from sqlalchemy import Connection, func, insert, select, update
 
 from veristate.attest.chain.evm import Fees, Signed
 from veristate.attest.chain.rows import Attempt, Call, Kept, best, place, read_attempt, read_block, read_call
 from veristate.attest.chain.states import Block, Move, Standing, State
 from veristate.attest.chain.tables import SCHEMA_VERSION, attempts, calls, chain, metadata, moves
-from veristate.core import Clock, EnvironmentUnusableError, InputError, TamperError
+from veristate.core import Clock, EnvironmentUnusableError, InputError
+from veristate.ledger import Database
+
+_PATIENCE_S = 30.0
 
 
 class ChainJournal:
@@ -30,29 +28,25 @@ class ChainJournal:
         """
         self.path = path
         self._clock = clock
-        self._engine = create_engine(URL.create("sqlite+pysqlite", database=str(path)), connect_args={"timeout": 30})
-        event.listen(self._engine, "connect", _configure)
-        event.listen(self._engine, "begin", lambda connection: connection.exec_driver_sql("BEGIN IMMEDIATE"))
+        self._database = Database(path, metadata, chain, patience_s=_PATIENCE_S)
+        mine = {"chain_id": chain_id, "genesis": genesis, "address": address}
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            self._prepare({"chain_id": chain_id, "genesis": genesis, "address": address})
+            found = self._database.prepare(mine | {"id": 1, "version": SCHEMA_VERSION})._mapping
+            for name, value in mine.items():
+                if found[name] != value:
+                    raise InputError(
+                        f"{path} has {name} {found[name]}, not {value}; use the journal of that chain and account"
+                    )
         except OSError as error:
             raise EnvironmentUnusableError(f"{path}: {error.strerror}; choose another place") from error
         except BaseException:
             self.close()
             raise
 
-    @contextmanager
-    def writing(self) -> Iterator[Connection]:
+    def writing(self) -> AbstractContextManager[Connection]:
         """A connection in a transaction of its own, that nobody writes beside. Its database errors become ours."""
-        try:
-            with self._engine.connect() as connection, connection.begin():
-                yield connection
-        except DBAPIError as error:
-            name = str(getattr(error.orig, "sqlite_errorname", ""))
-            if name.startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB")) or "no such" in str(error.orig):
-                raise TamperError(f"{self.path}: {error.orig}; bring it back from a copy") from error
-            raise EnvironmentUnusableError(f"{self.path}: {error.orig}; see to the disk and run again") from error
+        return self._database.writing()
 
     def final(self, connection: Connection) -> Block | None:
         """The newest block that was ever seen as final."""
@@ -166,7 +160,7 @@ class ChainJournal:
 
     def close(self) -> None:
         """Returns when the file is closed."""
-        self._engine.dispose()
+        self._database.close()
 
     def _add_call(self, connection: Connection, call: Call, nonce: int) -> int:
         values = {"key": call.key, "target": call.target, "data": call.data, "gas": call.gas, "nonce": nonce}
@@ -181,44 +175,3 @@ class ChainJournal:
         values = {"key": key, "before": before.value, "after": after.value, "time": self._clock(), "reason": reason}
         values |= place(block)
         connection.execute(insert(moves).values(values))
-
-    def _prepare(self, mine: dict[str, Any]) -> None:
-        new = not self.path.exists()
-        with self.writing() as connection:
-            names = inspect(connection).get_table_names()
-            if not names:
-                metadata.create_all(connection, checkfirst=False)
-                connection.execute(insert(chain).values(mine | {"id": 1, "version": SCHEMA_VERSION}))
-            elif "chain" not in names:
-                raise InputError(f"{self.path} is a database of something else: it has a table {names[0]!r}")
-            row = connection.execute(select(chain)).one()._mapping
-        if row["version"] != SCHEMA_VERSION:
-            raise EnvironmentUnusableError(
-                f"{self.path}: version {row['version']}, this veristate reads {SCHEMA_VERSION}; use the other one"
-            )
-        for name, value in mine.items():
-            if row[name] != value:
-                raise InputError(
-                    f"{self.path} has {name} {row[name]}, not {value}; use the journal of that chain and account"
-                )
-        if new:
-            _sync_folder(self.path.parent)
-
-
-def _configure(connection: sqlite3.Connection, _record: Any) -> None:
-    # None: the driver begins nothing by itself (SQLAlchemy documents this for pysqlite).
-    connection.isolation_level = None
-    cursor = connection.cursor()
-    # WAL lasts; asking again is free. A file system without it keeps its own journal, as durable with FULL.
-    cursor.execute("PRAGMA journal_mode=WAL")
-    cursor.execute("PRAGMA synchronous=FULL")
-    cursor.execute("PRAGMA foreign_keys=ON")
-    cursor.close()
-
-
-def _sync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -4,6 +4,7 @@ A false accusation has a stated probability, at any stop; what is near enough to
 judgement says how near that is.
 """
 
+from veristate.attest.challenge.canaries import Canary, CheckedCanary, canaries_in, check_canaries, make_canary
 from veristate.attest.challenge.challenge import Finding, Judgement, Rerun, challenge
 from veristate.attest.challenge.functions import rerun_of
 from veristate.attest.challenge.metrics import Embed, Metric, metric_named
@@ -17,6 +18,8 @@ from veristate.attest.challenge.wealth import Wealth
 __all__ = [
     "Calibrated",
     "Calibration",
+    "Canary",
+    "CheckedCanary",
     "Distances",
     "Embed",
     "Evidence",
@@ -30,12 +33,15 @@ __all__ = [
     "StepRerun",
     "Wealth",
     "calibrate",
+    "canaries_in",
     "challenge",
     "challenge_seed",
     "challenge_step",
+    "check_canaries",
     "chosen",
     "design",
     "detectable_offset",
+    "make_canary",
     "matched",
     "median_distance",
     "metric_named",

@@ -50,12 +50,10 @@ def challenge(
     metric: Metric,
     plan: Plan,
     calibration: Calibration,
-    drifted: bool = False,
 ) -> Judgement:
     """The judgement of an output that was committed to, from up to `plan.reruns` reruns, one for each seed.
 
-    Fewer seeds are a budget. `drifted` says that the challenger's own canaries no longer repeat: then nobody is
-    accused.
+    Fewer seeds are a budget.
     Raises: TamperError when the calibration is of another plan.
     """
     if calibration.plan != plan.digest:
@@ -72,8 +70,6 @@ def challenge(
             return course.ends(Finding.UNDECIDED, why)
         course.add(output)
         if course.largest > critical:
-            if drifted:
-                return course.ends(Finding.ENVIRONMENT_DRIFT, "far from its reruns, but so are the canaries")
             return course.ends(Finding.INCONSISTENT, "farther from its reruns than honest executions are")
         if course.futile():
             return course.ends(Finding.CONSISTENT, "well within honest executions")

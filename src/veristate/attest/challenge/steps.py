@@ -9,7 +9,7 @@ from veristate.attest.challenge.metrics import Embed, Metric, metric_named
 from veristate.attest.challenge.plan import Calibration, Plan
 from veristate.attest.commitments import Commitment, Policy, read_record
 from veristate.attest.export import Export, ExportedStep
-from veristate.core import InputError, TamperError
+from veristate.core import InputError, TamperError, UndecidedError
 
 # Runs the step again on its inputs, by name, under a seed: the output that is compared, None when it gave none.
 StepRerun = Callable[[Mapping[str, bytes], bytes], bytes | None]
@@ -70,7 +70,8 @@ def challenge_step(
     """The judgement of a step by its policy's rule: equal, median (a fixed threshold tau), or path.
 
     `environment` is the challenger's, by the policy's names. Seeds beyond what the policy allows are not used. Nobody
-    is accused where the environments differ, and a step whose artifacts are not there is unavailable.
+    is accused where the environments differ or canaries have `drifted`; a step whose artifacts are not there is
+    unavailable, and one that `rerun` can't run here (it raises UndecidedError) is undecided.
     Raises: InputError for a rule that is not known; TamperError for a calibration that the policy does not name.
     """
     policy = step.policy
@@ -86,35 +87,79 @@ def challenge_step(
     def again(seed: bytes) -> bytes | None:
         return rerun(inputs, seed)
 
+    try:
+        judged = _by_rule(policy, committed, again, allowed, metric, calibrated)
+    except UndecidedError as error:
+        return _without(Finding.UNDECIDED, str(error))
+    if judged.finding is not Finding.INCONSISTENT or not (differing or drifted):
+        return judged
+    but = f"the environment differs in {', '.join(differing)}" if differing else "canaries no longer repeat here"
+    return replace(judged, finding=Finding.ENVIRONMENT_DRIFT, reason=f"{judged.reason}, but {but}")
+
+
+def _by_rule(
+    policy: Policy,
+    committed: bytes,
+    again: Callable[[bytes], bytes | None],
+    allowed: Sequence[bytes],
+    metric: Metric,
+    calibrated: Calibrated | None,
+) -> Judgement:
+    """The judgement as if the environments were one."""
     if policy.threshold_rule == "path":
         if calibrated is None:
             return _without(Finding.UNCALIBRATED, "the policy's plan and calibration were not given")
         if policy.calibration != calibrated.calibration.digest:
             raise TamperError("the calibration is not the one that the policy names")
-        judged = challenge(
-            committed,
-            again,
-            allowed,
-            metric=metric,
-            plan=calibrated.plan,
-            calibration=calibrated.calibration,
-            drifted=drifted,
+        plan, calibration = calibrated.plan, calibrated.calibration
+        return challenge(committed, again, allowed, metric=metric, plan=plan, calibration=calibration)
+    if policy.threshold_rule == "equal":
+        return _by_equality(policy, committed, again, allowed, metric)
+    if policy.threshold_rule == "median":
+        return _by_constant(policy, committed, again, allowed, metric)
+    raise InputError(f"no threshold rule is called {policy.threshold_rule!r}; use equal, median or path")
+
+
+def _by_equality(
+    policy: Policy, committed: bytes, rerun: Callable[[bytes], bytes | None], seeds: Sequence[bytes], metric: Metric
+) -> Judgement:
+    """Consistent when the first rerun is what was committed to. Where it is not the others are asked for too: reruns
+    that differ from each other show that the step does not repeat, and then equality can't tell anything.
+    """
+    outputs: list[bytes] = []
+    for seed in seeds[: policy.reruns_upper]:
+        output = rerun(seed)
+        if output is None:
+            break
+        outputs.append(output)
+        if len(outputs) == 1 and metric(committed, output) == 0:
+            break
+    if not outputs or (len(outputs) < policy.reruns_upper and metric(committed, outputs[0]) > 0):
+        return _without(
+            Finding.UNDECIDED, f"{len(outputs)} of {policy.reruns_upper} reruns gave an output", len(outputs)
         )
-    elif policy.threshold_rule in ("equal", "median"):
-        judged = _by_constant(policy, committed, again, allowed, metric)
-    else:
-        raise InputError(f"no threshold rule is called {policy.threshold_rule!r}; use equal, median or path")
-    if judged.finding is Finding.INCONSISTENT and differing:
-        why = f"{judged.reason}, but the environment differs in {', '.join(differing)}"
-        return replace(judged, finding=Finding.ENVIRONMENT_DRIFT, reason=why)
-    return judged
+    if any(metric(outputs[0], other) > 0 for other in outputs[1:]):
+        why = "reruns differ from each other: the step does not repeat, and was committed to as one that does"
+        return _without(Finding.UNCALIBRATED, why, len(outputs))
+    distance = metric(committed, outputs[0])
+    repeats = len(outputs) > 1
+    return Judgement(
+        finding=Finding.INCONSISTENT if distance > 0 else Finding.CONSISTENT,
+        reason=f"the rerun is {'not ' if distance > 0 else ''}what was committed to"
+        + (f", and all {len(outputs)} reruns agree" if repeats else ""),
+        reruns=len(outputs),
+        # An equal step is one that honest reruns never miss.
+        alpha="0",
+        largest=distance,
+        critical=0.0,
+    )
 
 
 def _by_constant(
     policy: Policy, committed: bytes, rerun: Callable[[bytes], bytes | None], seeds: Sequence[bytes], metric: Metric
 ) -> Judgement:
-    """Consistent when the median distance is at most tau, which is 0 for `equal`. Source: Threshold Choice 4.3."""
-    tau = 0.0 if policy.threshold_rule == "equal" else float(policy.threshold_parameters.get("tau", "nan"))
+    """Consistent when the median distance is at most tau. Source: Threshold Choice 4.3."""
+    tau = float(policy.threshold_parameters.get("tau", "nan"))
     if not 0 <= tau <= 1:
         raise InputError("the rule median needs the threshold parameter tau, within [0, 1]")
     outputs = [rerun(seed) for seed in seeds]
@@ -123,12 +168,11 @@ def _by_constant(
         return _without(Finding.UNDECIDED, f"{len(given)} of {policy.reruns_upper} reruns gave an output", len(given))
     middle = median(metric(committed, output) for output in given)
     consistent = middle <= tau
-    # An equal step is one that honest reruns never miss; how often they miss another tau nobody has said.
     return Judgement(
         finding=Finding.CONSISTENT if consistent else Finding.INCONSISTENT,
         reason=f"the median distance of {len(given)} reruns is {'within' if consistent else 'above'} {tau:g}",
         reruns=len(given),
-        alpha="0" if policy.threshold_rule == "equal" else "unknown",
+        alpha="unknown",  # how often honest reruns miss tau nobody has said
         largest=middle,
         critical=tau,
     )

@@ -1,6 +1,8 @@
 """Commitments to steps: what they say, who signs them, and how a function becomes a committed step."""
 
 from veristate.attest.commitments.audit import AuditFinding, AuditFindingKind, LogAudit
+from veristate.attest.commitments.boundary import Boundary
+from veristate.attest.commitments.environment import environment_of
 from veristate.attest.commitments.key_events import KEY_TYPE, KeyEvent, KeyHistory, Standing
 from veristate.attest.commitments.reading import Digest, Name, read_record
 from veristate.attest.commitments.recorder import Committed, Recorder
@@ -15,6 +17,7 @@ __all__ = [
     "STEP",
     "AuditFinding",
     "AuditFindingKind",
+    "Boundary",
     "Commitment",
     "Committed",
     "Count",
@@ -27,6 +30,7 @@ __all__ = [
     "Policy",
     "Recorder",
     "Standing",
+    "environment_of",
     "read_record",
     "stage",
     "to_artifact",

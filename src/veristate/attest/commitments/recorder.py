@@ -14,7 +14,7 @@ from veristate.attest.commitments.records import EXACT, Commitment, Manifest, Po
 from veristate.attest.delivery.outbox import Item, Outbox
 from veristate.attest.disk import locked
 from veristate.attest.signing import Envelope, PublicKey, SigningKey
-from veristate.core import Clock, EnvironmentUnusableError, InputError, digest, utc_now
+from veristate.core import Clock, EnvironmentUnusableError, InputError, RefusedError, TamperError, digest, utc_now
 from veristate.ledger import Ledger
 from veristate.store import Store, disk
 
@@ -52,6 +52,11 @@ class Recorder:
         self._id = ""
         self._history = KeyHistory()
         self._known = 0
+        self._keys: dict[str, SigningKey] = {}
+        self._executions: dict[str, str] = {}
+        self._indexed = 0
+        # Threads start when they are first needed; the pool goes with the recorder.
+        self._pool = ThreadPoolExecutor(max_workers=_PUT_AT_ONCE)
 
     @classmethod
     def open(
@@ -97,13 +102,16 @@ class Recorder:
     ) -> Committed:
         """The commitment to a step that has just run; artifacts and commitment are on the disk when this returns.
 
-        Nothing of the step may be deleted before. Raises: InputError without outputs.
+        Nothing of the step may be deleted before.
+        Raises: InputError without outputs; RefusedError for an execution that is committed to already.
         """
         if not outputs:
             raise InputError(f"stage {stage!r} gave no outputs; there is nothing to commit to")
         manifests = [_manifest(artifacts) for artifacts in (inputs, outputs, context)]
         blobs = self._keep([*inputs.values(), *outputs.values(), *context.values(), *manifests, policy.to_bytes()])
         with self._turn():
+            if execution and self._committed(execution):
+                raise RefusedError(f"execution {execution!r} is committed to already; each is, once")
             key = self._key()
             sequence, predecessor = self.outbox.next(self._id)
             commitment = Commitment(
@@ -124,7 +132,15 @@ class Recorder:
             item = self.outbox.add(
                 envelope, recorder=self._id, sequence=sequence, more={"artifacts": [{"blob": name} for name in blobs]}
             )
+            if execution:  # what was before it is indexed
+                self._executions[execution] = item.payload
+                self._indexed += 1
         return Committed(commitment=commitment, envelope=envelope, item=item)
+
+    def committed(self, execution: str) -> str:
+        """The digest of the payload that commits to an execution; empty when there is none."""
+        with self._turn():
+            return self._committed(execution)
 
     def rotate(self, reason: str = "") -> PublicKey:
         """The new key, which signs from now on; both keys sign the entry that says so."""
@@ -142,13 +158,12 @@ class Recorder:
 
     def history(self) -> KeyHistory:
         """The recorder's keys as its own journal tells them; a stranger reads them from the log."""
-        for item, _ in self.outbox.items(self._known):
-            self._history.read(self._known, Envelope.from_bytes(item.envelope))
-            self._known += 1
-        return self._history
+        self.outbox.refresh()
+        return self._read_keys()
 
     def close(self) -> None:
         """Returns when the journal is closed."""
+        self._pool.shutdown()
         self.ledger.close()
 
     def __enter__(self) -> Self:
@@ -161,7 +176,7 @@ class Recorder:
 
     def _introduce(self) -> None:
         """Reads whose journal this is and for which log; a new one's first key is journaled."""
-        for item, _ in self.outbox.items():
+        for item in self.outbox.known():
             first = KeyEvent.from_envelope(Envelope.from_bytes(item.envelope))
             if self.origin not in ("", first.origin):
                 raise InputError(f"{self.folder} commits for the log {first.origin!r}, not for {self.origin!r}")
@@ -193,20 +208,39 @@ class Recorder:
         )
         self.outbox.add(event.sealed(*signers), recorder=self._id, sequence=sequence, more={})
 
+    def _committed(self, execution: str) -> str:
+        """The same as last refreshed."""
+        for item in self.outbox.known(self._indexed):
+            self._indexed += 1
+            try:
+                said = Commitment.from_envelope(Envelope.from_bytes(item.envelope))
+            except TamperError:
+                continue  # a key event
+            self._executions[said.execution] = item.payload
+        return self._executions.get(execution, "")
+
+    def _read_keys(self) -> KeyHistory:
+        """The keys as last refreshed."""
+        for item in self.outbox.known(self._known):
+            self._history.read(self._known, Envelope.from_bytes(item.envelope))
+            self._known += 1
+        return self._history
+
     def _key(self) -> SigningKey:
         """The private key that is current by the journal."""
-        current = self.history().current(self._id)
+        current = self._read_keys().current(self._id)
         if current is None:
             raise EnvironmentUnusableError(f"{self.folder}: the recorder's key is revoked; begin with a new recorder")
-        return SigningKey.load(self._key_path(current))
+        if current.id not in self._keys:
+            self._keys[current.id] = SigningKey.load(self._key_path(current))
+        return self._keys[current.id]
 
     def _key_path(self, key: PublicKey) -> Path:
         return self.folder / "keys" / f"recorder-{key.id[:16]}.pem"
 
     def _keep(self, contents: Sequence[bytes]) -> list[str]:
         """The digests of the contents, all of them in the store. They are put at once: each waits for the disk."""
-        with ThreadPoolExecutor(max_workers=_PUT_AT_ONCE) as pool:
-            return list(pool.map(self.store.put, dict.fromkeys(contents)))
+        return list(self._pool.map(self.store.put, dict.fromkeys(contents)))
 
     @contextmanager
     def _turn(self) -> Iterator[None]:

@@ -4,11 +4,11 @@ import atexit
 import functools
 import inspect
 import os
-import platform
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar, overload
 
+from veristate.attest.commitments.environment import environment_of
 from veristate.attest.commitments.recorder import Recorder
 from veristate.attest.commitments.records import EXACT, Policy
 from veristate.attest.commitments.values import to_artifact
@@ -52,7 +52,8 @@ def stage(
     def wrap(wrapped: Callable[P, T]) -> Callable[P, T]:
         signature = inspect.signature(wrapped)
         name = f"{wrapped.__module__}.{wrapped.__qualname__}"
-        context = {"function": name.encode(), "source": _source(wrapped), "environment": _environment()}
+        context = {"function": name.encode(), "source": _source(wrapped)}
+        context["environment"] = canonical_bytes(environment_of())
 
         @functools.wraps(wrapped)
         def committed(*arguments: P.args, **named: P.kwargs) -> T:
@@ -92,9 +93,3 @@ def _source(function: Callable[..., Any]) -> bytes:
         return inspect.getsource(function).encode()
     except (OSError, TypeError):
         return b"unknown"
-
-
-def _environment() -> bytes:
-    return canonical_bytes(
-        {"python": platform.python_version(), "system": platform.system(), "machine": platform.machine()}
-    )

@@ -14,12 +14,13 @@ from veristate.core import InputError, RefusedError, VeristateError, canonical_b
 from veristate.ledger import Entry, Ledger
 
 Submit = Callable[[Sequence[bytes]], Sequence[int]]
-MADE, LOGGED, WITNESSED, ANCHORED, UNANCHORED = (
+MADE, LOGGED, WITNESSED, ANCHORED, UNANCHORED, TIMESTAMPED = (
     "commitment.made",
     "commitment.logged",
     "head.witnessed",
     "head.anchored",
     "head.unanchored",
+    "head.timestamped",
 )
 FIRST = "0" * 64
 _BATCH = 1000
@@ -46,6 +47,16 @@ class Item:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Stamp:
+    """An authority's word that a head existed at `time`: its reply is the blob `reply`, its address `authority`."""
+
+    size: int
+    time: str
+    authority: str
+    reply: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Delivery:
     """What a flush did: how many were logged, and by recorder or payload what holds the others back."""
 
@@ -64,21 +75,26 @@ class Outbox:
         self._order: list[str] = []
         self._last: dict[str, Item] = {}
         self._heads: dict[str, int] = {WITNESSED: 0, ANCHORED: 0}
+        self._stamps: dict[str, Stamp] = {}
 
     def add(self, envelope: Envelope, *, recorder: str, sequence: int, more: Mapping[str, Any]) -> Item:
-        """The envelope's item, which is on the disk, pending, when this returns. The caller holds the recorder's lock.
+        """The envelope's item, which is on the disk, pending, when this returns. The caller holds the recorder's lock,
+        and has refreshed since it has it.
 
         Raises: RefusedError when its number is not the next of its recorder, or its payload was added before.
         """
-        self.refresh()
         wanted, _ = self.next(recorder)
         if sequence != wanted or envelope.payload_digest in self._items:
             raise RefusedError(
                 f"number {sequence} of recorder {recorder[:16]} is not its next, {wanted}; read it again"
             )
         own = {"recorder": recorder, "sequence": sequence, "payload": envelope.payload_digest}
-        self._ledger.append(MADE, {**more, **own, "envelope": envelope.to_json()})
-        self.refresh()
+        entry = self._ledger.append(MADE, {**more, **own, "envelope": envelope.to_json()})
+        if entry.seq == self._seq + 1:
+            self._seq = entry.seq
+            self._read(entry)
+        else:
+            self.refresh()
         return self._items[envelope.payload_digest]
 
     def next(self, recorder: str) -> tuple[int, str]:
@@ -89,8 +105,11 @@ class Outbox:
     def items(self, since: int = 0) -> list[tuple[Item, State]]:
         """The envelopes after the first `since`, each with its state, in the order in which they were made."""
         self.refresh()
-        found = (self._items[payload] for payload in self._order[since:])
-        return [(item, self.state(item)) for item in found]
+        return [(item, self.state(item)) for item in self.known(since)]
+
+    def known(self, since: int = 0) -> list[Item]:
+        """The same envelopes as last refreshed."""
+        return [self._items[payload] for payload in self._order[since:]]
 
     def anchored_size(self) -> int:
         """The entries below it are anchored, as last refreshed."""
@@ -142,6 +161,16 @@ class Outbox:
         """Remembers that only the entries below `size` are anchored after all."""
         self._ledger.append(UNANCHORED, {"size": size, "reason": reason})
 
+    def timestamped(self, head: str, stamp: Stamp) -> None:
+        """Remembers a head, by the text that is signed, that an authority gave a time."""
+        body = {"head": head, "size": stamp.size, "time": stamp.time, "authority": stamp.authority}
+        self._ledger.append(TIMESTAMPED, body | {"reply": {"blob": stamp.reply}})
+
+    def stamps(self) -> Mapping[str, Stamp]:
+        """The timestamps of heads by their texts; of one head the last."""
+        self.refresh()
+        return self._stamps
+
     def refresh(self) -> None:
         """Returns when everything in the journal, also what other processes wrote, is known here."""
         for entry in self._ledger.entries(self._seq):
@@ -161,7 +190,7 @@ class Outbox:
         return len(pairs)
 
     def _read(self, entry: Entry) -> None:
-        if entry.kind not in (MADE, LOGGED, WITNESSED, ANCHORED, UNANCHORED):
+        if entry.kind not in (MADE, LOGGED, WITNESSED, ANCHORED, UNANCHORED, TIMESTAMPED):
             return
         body = entry.content
         if entry.kind == MADE:
@@ -176,6 +205,9 @@ class Outbox:
         elif entry.kind == LOGGED:
             for payload, place in body["places"]:
                 self._items[payload] = replace(self._items[payload], place=place)
+        elif entry.kind == TIMESTAMPED:
+            said = {name: body[name] for name in ("size", "time", "authority")}
+            self._stamps[body["head"]] = Stamp(**said, reply=body["reply"]["blob"])
         elif entry.kind == UNANCHORED:
             self._heads[ANCHORED] = min(self._heads[ANCHORED], body["size"])
         else:

@@ -6,6 +6,7 @@ suggested.policy             whom the exporter believes; nobody else need
 entries/PLACE.dsse.json      an entry of the log, byte for byte
 entries/PLACE.tlog-proof     that it is in the log
 blobs/DIGEST                 manifests, policies, artifacts
+timestamps/SIZE.tsr          an authority's reply about the head of that size (RFC 3161), if it was asked
 """
 
 from collections.abc import Iterable
@@ -20,6 +21,12 @@ from veristate.core import Record, canonical_bytes
 METADATA, CONTENTS, SUGGESTED = "ro-crate-metadata.json", "export.json", "suggested.policy"
 _CONTEXT = "https://w3id.org/ro/crate/1.2/context"
 _PROFILE = "https://w3id.org/ro/crate/1.2"
+_KINDS = {
+    ".dsse.json": "application/vnd.in-toto+json",
+    ".tlog-proof": "text/plain",
+    ".tsr": "application/timestamp-reply",
+    ".json": "application/json",
+}
 Text = Annotated[str, StringConstraints(min_length=1, max_length=1000)]
 
 
@@ -39,6 +46,11 @@ class Contents(Record):
 def entry_paths(place: int) -> tuple[str, str]:
     """Where the entry at that place and its proof stand."""
     return f"entries/{place:09d}.dsse.json", f"entries/{place:09d}.tlog-proof"
+
+
+def stamp_path(size: int) -> str:
+    """Where the timestamp of the head of that size stands."""
+    return f"timestamps/{size:09d}.tsr"
 
 
 def blob_path(name: str) -> str:
@@ -70,5 +82,4 @@ def describe(contents: Contents, paths: Iterable[tuple[str, int]], date: str) ->
 
 
 def _format(path: str) -> dict[str, str]:
-    kinds = {".dsse.json": "application/vnd.in-toto+json", ".tlog-proof": "text/plain", ".json": "application/json"}
-    return next(({"encodingFormat": kind} for ending, kind in kinds.items() if path.endswith(ending)), {})
+    return next(({"encodingFormat": kind} for ending, kind in _KINDS.items() if path.endswith(ending)), {})

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
 
@@ -16,9 +17,19 @@ from veristate.attest.commitments import (
     read_record,
 )
 from veristate.attest.export.archive import read_archive
-from veristate.attest.export.crate import CONTENTS, METADATA, SUGGESTED, Contents, blob_path, describe, entry_paths
+from veristate.attest.export.crate import (
+    CONTENTS,
+    METADATA,
+    SUGGESTED,
+    Contents,
+    blob_path,
+    describe,
+    entry_paths,
+    stamp_path,
+)
 from veristate.attest.log import LogProof
-from veristate.attest.signing import Envelope, Trust
+from veristate.attest.signing import Checkpoint, Envelope, Trust
+from veristate.attest.timestamps import Authority, judge_timestamp
 from veristate.core import InputError, Record, RefusedError, TamperError, VeristateError, digest
 from veristate.store import disk
 
@@ -30,6 +41,7 @@ class ExportFindingKind(StrEnum):
     ENTRY = "entry"
     PROOF = "proof"
     QUORUM = "quorum"
+    TIMESTAMP = "timestamp"
     CHAIN = "chain"
     SIGNATURE = "signature"
     BLOB = "blob"
@@ -60,7 +72,8 @@ class ExportedStep:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Export:
     """What was in the file, and everything that is wrong with it. `blobs` are what they are called by, `heads`
-    the texts of the signed heads that its proofs lead to.
+    the texts of the signed heads that its proofs lead to, `stamps` the sizes of those that have a timestamp, with the
+    time that it was judged to say: None when no authority was given to judge it by.
     """
 
     contents: Contents | None
@@ -69,6 +82,7 @@ class Export:
     suggested: str
     heads: tuple[str, ...]
     cosigned: Mapping[str, int]
+    stamps: Mapping[int, datetime | None]
     findings: tuple[ExportFinding, ...]
 
     def require(self) -> "Export":
@@ -86,11 +100,12 @@ class Export:
         return {name: self.blobs.get(blob) for name, blob in named.items()}
 
 
-def read_export(path: Path, trust: Trust | None, *, now: int) -> Export:
+def read_export(path: Path, trust: Trust | None, *, now: int, authority: Authority | None = None) -> Export:
     """What the file says, verified against `trust`; against whom the file itself suggests when None, which convinces
-    nobody. A finding is data; `require` raises.
+    nobody. With an `authority` each head needs a timestamp by it. A finding is data; `require` raises.
 
-    Raises: EnvironmentUnusableError when the file can't be read.
+    Raises: EnvironmentUnusableError when the file can't be read, or timestamps are to be judged and what judges them is
+    not installed.
     """
     files: dict[str, bytes] = {}
     wrong: list[ExportFinding] = []
@@ -102,7 +117,7 @@ def read_export(path: Path, trust: Trust | None, *, now: int) -> Export:
                 files[name] = data
         except TamperError as error:
             wrong.append(_finding(ExportFindingKind.ARCHIVE, path.name, str(error)))
-    return _Reading(files, wrong, trust, now).export()
+    return _Reading(files, wrong, trust, now, authority).export()
 
 
 def _finding(kind: ExportFindingKind, path: str, detail: str) -> ExportFinding:
@@ -117,6 +132,7 @@ class _Reading:
     wrong: list[ExportFinding]
     trust: Trust | None
     now: int
+    authority: Authority | None
     used: set[str] = field(default_factory=set)
     cosigned: dict[str, int] = field(default_factory=dict)
     judged: set[str] = field(default_factory=set)
@@ -130,6 +146,7 @@ class _Reading:
         for step in steps:
             self._references(step, blobs, contents)
         self._description(contents, steps)
+        stamps = dict(self._stamps())
         strays = [name for name in self.files if name not in self.used]
         self.wrong += [_finding(ExportFindingKind.STRAY, name, "nothing here names it") for name in strays]
         return Export(
@@ -139,6 +156,7 @@ class _Reading:
             suggested=suggested,
             heads=tuple(sorted(self.judged)),
             cosigned=self.cosigned,
+            stamps=stamps,
             findings=tuple(self.wrong),
         )
 
@@ -196,6 +214,25 @@ class _Reading:
             self.wrong.append(_finding(ExportFindingKind.QUORUM, path, str(error)))
         except VeristateError as error:
             self.wrong.append(_finding(ExportFindingKind.PROOF, path, str(error)))
+
+    def _stamps(self) -> Iterator[tuple[int, datetime | None]]:
+        """The heads that have a timestamp, each judged where an authority is given."""
+        for text in sorted(self.judged):
+            head = Checkpoint.parse(text.encode()).head
+            path = stamp_path(head.size)
+            if path not in self.files:
+                if self.authority is not None:
+                    self.wrong.append(_finding(ExportFindingKind.TIMESTAMP, path, "the head has no timestamp"))
+                continue
+            reply = self._take(path)
+            time = None
+            if self.authority is not None:
+                moment = datetime.fromtimestamp(self.now, UTC)
+                verdict = judge_timestamp(reply, str(head).encode(), self.authority, now=moment)
+                time = verdict.time
+                if time is None:
+                    self.wrong.append(_finding(ExportFindingKind.TIMESTAMP, path, verdict.reason))
+            yield head.size, time
 
     def _blobs(self) -> Iterator[tuple[str, bytes]]:
         for name, data in self.files.items():

@@ -15,6 +15,7 @@ from veristate.attest.export.crate import (
     blob_path,
     describe,
     entry_paths,
+    stamp_path,
 )
 from veristate.attest.home import Home
 from veristate.attest.signing import Envelope
@@ -62,6 +63,9 @@ def _files(home: Home, contents: Contents, items: list[Item], blobs: Set[str]) -
     """Every file but the description, in the order of the archive."""
     yield CONTENTS, contents.to_bytes()
     yield SUGGESTED, _suggested(home)
+    head = home.log.published().head
+    if stamp := home.recorder.outbox.stamps().get(str(head)):
+        yield stamp_path(head.size), home.recorder.store.get(stamp.reply)
     for item in sorted(items, key=lambda item: item.place or 0):
         entry, proof = entry_paths(item.place or 0)
         yield entry, item.envelope

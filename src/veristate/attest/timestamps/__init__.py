@@ -4,6 +4,7 @@ Needs the `timestamps` extra.
 """
 
 from veristate.attest.timestamps.asking import TimestampRequest, fetch_timestamp, request_for
+from veristate.attest.timestamps.heads import stamp_head
 from veristate.attest.timestamps.judging import Authority, TimestampVerdict, judge_timestamp
 
 __all__ = [
@@ -13,4 +14,5 @@ __all__ = [
     "fetch_timestamp",
     "judge_timestamp",
     "request_for",
+    "stamp_head",
 ]

@@ -1,6 +1,7 @@
 """Studies: a TOML file's captures, agent and arms, run attempt by attempt, kept, counted and written as tables."""
 
 from veristate.audit.study.benches import Bench, Done, Execution, StudyCapture
+from veristate.audit.study.committing import committing
 from veristate.audit.study.deciding import deciders
 from veristate.audit.study.figures import (
     RunFolder,
@@ -39,6 +40,7 @@ __all__ = [
     "StudySpec",
     "Table",
     "as_json",
+    "committing",
     "deciders",
     "group_name",
     "item_words",

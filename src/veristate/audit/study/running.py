@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from veristate.audit.study.benches import Bench, Done, Execution
+from veristate.audit.study.committing import Settle, group_of, groups_of, no_commitment
 from veristate.audit.study.recorded import Executed, Recorded, opened
 from veristate.audit.study.spec import StudySpec
 from veristate.core import Clock, InputError
@@ -60,19 +61,24 @@ def run_study(
     limit: int | None = None,
     announce: Callable[[Plan], None] = lambda plan: None,
     progress: Progress = lambda phase, done, total: None,
+    settle: Settle = no_commitment,
 ) -> Ran:
     """Runs what the folder lacks, at most `limit` executions, and gives everything that is finished.
 
     A kill at any moment loses at most the execution in flight; another call goes on after the last finished one.
+    `settle` is told what is finished at the start, and of each execution's group when it is finished.
     Raises: RefusedError when another run writes in the folder; whatever an execution raises, with all before it kept.
     """
     with opened(folder) as recorded:
         plan = plan_of(spec, bench, recorded.all)
         announce(plan)
+        groups = groups_of(plan.executions)
+        settle(plan.executions, recorded.all)
         left = [execution for execution in plan.executions if execution.key not in recorded]
         for number, execution in enumerate(left[:limit]):
             progress("attempts", plan.finished + number, len(plan.executions))
             _execute(bench, recorded, execution, clock)
+            settle(groups[group_of(execution)], recorded.all)
         held = recorded.all
         progress("attempts", sum(one.key in held for one in plan.executions), len(plan.executions))
         return finished(plan, held)
@@ -90,10 +96,11 @@ def _execute(bench: Bench, recorded: Recorded, execution: Execution, clock: Cloc
     seconds = time.perf_counter() - started
     # The transcript first: a line never names one that isn't there.
     transcript = recorded.keep(done.transcript) if done.transcript else ""
-    recorded.add(_executed(execution, done, transcript, f"{seconds:.3f}", clock()))
+    recorded.add(executed(execution, done, transcript=transcript, seconds=f"{seconds:.3f}", at=clock()))
 
 
-def _executed(execution: Execution, done: Done, transcript: str, seconds: str, at: str) -> Executed:
+def executed(execution: Execution, done: Done, *, transcript: str, seconds: str, at: str) -> Executed:
+    """What is kept of an execution."""
     return Executed(
         key=execution.key,
         arm=execution.arm,

@@ -119,16 +119,17 @@ class StudySpec:
     resamples: int
 
 
-def read_study(path: Path) -> StudySpec:
-    """The study that a file asks for; paths in it are relative to its folder.
+def read_study(path: Path, folder: Path | None = None) -> StudySpec:
+    """The study that a file asks for; paths in it are relative to `folder`, by default the file's own.
 
     Raises: InputError naming the place of what is unknown, missing or wrong.
     """
     top = Section.of_file(path)
     task = top.choice("task", NAMES)
     agent = _agent(top.section("agent"), task)
-    captures = tuple(_capture(one, path.parent) for one in top.sections("captures"))
-    environments = tuple(_environment(one, path.parent) for one in top.sections("environments"))
+    folder = folder or path.parent
+    captures = tuple(_capture(one, folder) for one in top.sections("captures"))
+    environments = tuple(_environment(one, folder) for one in top.sections("environments"))
     arms = tuple(_arm(one, agent) for one in top.sections("arms")) or (ArmSpec(name="main"),)
     design, statistics = top.section("design"), top.section("statistics")
     spec = StudySpec(

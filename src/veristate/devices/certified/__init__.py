@@ -10,11 +10,12 @@ from veristate.devices.certified.bounds import MemberBounds, export_names, expor
 from veristate.devices.certified.certify import (
     CertifiedPass,
     Planned,
+    Side,
     SuspectRun,
-    TrustedSide,
     certify_pass,
     plan_pass,
 )
+from veristate.devices.certified.chainside import ChainSide
 from veristate.devices.certified.exporting import (
     Exporter,
     batch_spans,
@@ -24,23 +25,30 @@ from veristate.devices.certified.exporting import (
     run_exporting,
 )
 from veristate.devices.certified.graphs import Environments, Graphs, environments
+from veristate.devices.certified.integers import IntegerChain, integer_accumulators, integer_chain
+from veristate.devices.certified.integerside import IntegerSide
 from veristate.devices.certified.members import Member, member_of
 from veristate.devices.certified.memo import memoised_pass, memoised_scores
 from veristate.devices.certified.ordered import OrderedEnvironments, ordered_environments
-from veristate.devices.certified.planner import Estimate, Plan, Rates, choose, estimates_of
+from veristate.devices.certified.planner import Estimate, Plan, choose
+from veristate.devices.certified.rounded import rounded_scores
+from veristate.devices.certified.side import TrustedSide
 
 __all__ = [
     "CertifiedPass",
+    "ChainSide",
     "Environments",
     "Estimate",
     "Exporter",
     "Graphs",
+    "IntegerChain",
+    "IntegerSide",
     "Member",
     "MemberBounds",
     "OrderedEnvironments",
     "Plan",
     "Planned",
-    "Rates",
+    "Side",
     "SuspectRun",
     "TrustedSide",
     "Wanted",
@@ -48,11 +56,12 @@ __all__ = [
     "certify_pass",
     "choose",
     "environments",
-    "estimates_of",
     "export_names",
     "export_rows",
     "exported_run",
     "graphs_of",
+    "integer_accumulators",
+    "integer_chain",
     "member_bounds",
     "member_of",
     "memoised_pass",
@@ -60,5 +69,6 @@ __all__ = [
     "ordered_environments",
     "places_of",
     "plan_pass",
+    "rounded_scores",
     "run_exporting",
 ]

@@ -46,7 +46,8 @@ class Rows:
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class MemberBounds:
     """For each candidate the output as evaluated, how far the exact one may be from it, and the interval of the score.
-    `widest_eps` is the largest row error bound.
+    `widest_eps` is the largest row error bound; `evaluated` how many values of an export had to be computed anew, where
+    values are certified.
     """
 
     output: Floats
@@ -54,6 +55,7 @@ class MemberBounds:
     lower: Floats
     upper: Floats
     widest_eps: float
+    evaluated: int = 0
 
 
 def export_names(depth: int, trusted: int) -> tuple[str, ...]:

@@ -1,7 +1,7 @@
 """The graphs of a stretch of the table as plain arrays, and which of their environments are distinct.
 
 Two directed bonds whose environments are equal to a depth get equal values there: one of them stands for all. Keys are
-integers that name exact equality of the level below, features are compared bit by bit; a hash only sorts.
+integers that name exact equality of the level below, features are compared bit by bit; a hash only says where to look.
 """
 
 from collections.abc import Sequence
@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from veristate.core import InputError
+from veristate.numerics.probes import equal_rows, row_hashes
 
 Indices = NDArray[np.intp]
 Ints = NDArray[np.integer[Any]]
@@ -119,22 +120,13 @@ def environments(graphs: Graphs, depth: int) -> Environments:
 
 
 def distinct(keys: Ints) -> tuple[Indices, Indices]:
-    """(place, of): where each distinct row of `keys` [n, k] first stands, ascending, and which of them each row is.
-
-    Rows are sorted by a 64-bit hash and then compared whole; should two different rows share a hash, they are sorted
-    by their contents.
-    """
-    place, of = first_of(_mixed(keys))
-    if not np.array_equal(keys, keys[place][of]):
-        _, place, of = np.unique(keys, axis=0, return_index=True, return_inverse=True)
-        return _by_place(place, of.reshape(-1))
-    return place, of
+    """(place, of): where each distinct row of `keys` [n, k] first stands, ascending, and which of them each row is."""
+    return equal_rows(keys, row_hashes(keys))
 
 
-def first_of(keys: NDArray[Any]) -> tuple[Indices, Indices]:
-    """(place, of) for scalar keys, compared exactly."""
-    _, place, of = np.unique(keys, return_index=True, return_inverse=True)
-    return _by_place(place, of)
+def first_of(keys: Ints) -> tuple[Indices, Indices]:
+    """(place, of) for scalar keys."""
+    return distinct(keys[:, None])
 
 
 def incoming_bonds(graphs: Graphs) -> NDArray[np.int32]:
@@ -153,29 +145,11 @@ def incoming_bonds(graphs: Graphs) -> NDArray[np.int32]:
     return table
 
 
-def _mixed(keys: Ints) -> NDArray[np.uint64]:
-    """A hash of each row. Nothing rests on it but speed."""
-    mixed = np.zeros(len(keys), dtype=np.uint64)
-    for column in range(keys.shape[1]):
-        mixed ^= keys[:, column].astype(np.uint64)
-        mixed *= np.uint64(0x9E3779B97F4A7C15)
-        mixed ^= mixed >> np.uint64(29)
-    return mixed
-
-
 def start_level(graphs: Graphs, feature_of: Indices) -> BondLevel:
     """The distinct bonds at depth 0: equal features of their atom and of themselves."""
     bond_place, bond_of = distinct(bits_of(graphs.bonds))
     place, of = first_of(feature_of[graphs.source] * max(len(bond_place), 1) + bond_of)
     return BondLevel(place=place, of=of, known=np.arange(len(place)), index=np.empty((len(place), 0), dtype=np.int32))
-
-
-def _by_place(place: Indices, of: Indices) -> tuple[Indices, Indices]:
-    """The same classes numbered by where they first stand."""
-    order = np.argsort(place)
-    rank = np.empty_like(order)
-    rank[order] = np.arange(len(order))
-    return place[order], rank[of]
 
 
 def bits_of(rows: NDArray[np.float32]) -> NDArray[np.int32]:

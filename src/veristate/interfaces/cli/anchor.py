@@ -1,4 +1,6 @@
-"""`veristate log anchor`: write the published head to an EVM chain, and say how far it has come there."""
+"""`veristate log anchor`: write the published head to an EVM chain, and say how far it has come there; or have an
+authority sign the time at which it existed.
+"""
 
 import json
 import os
@@ -12,13 +14,14 @@ from veristate.attest import Head, Home, LogReader, Recorder, fetch_from
 from veristate.attest.chain import Account, Anchorer, HttpNode, Standing, State, Transactions, deploy, deployed_at
 from veristate.core import InputError
 from veristate.interfaces.cli import options as given
+from veristate.interfaces.cli import timestamp as stamping
 
 KEY_VARIABLE = "VERISTATE_CHAIN_KEY"
 PAUSE_S = 2.0
 
 
 def command(
-    node: Annotated[str, typer.Option(help="The JSON-RPC address of a node.")],
+    node: Annotated[str | None, typer.Option(help="The JSON-RPC address of a node.")] = None,
     store: given.StoreFolder = Path(".veristate"),
     contract: Annotated[str | None, typer.Option(help="Address of the LogHeads contract.")] = None,
     new_contract: Annotated[bool, typer.Option("--deploy", help="Deploy the contract first, once.")] = False,
@@ -26,16 +29,27 @@ def command(
         Path | None, typer.Option(help=f"File with the account's key in hexadecimal; else {KEY_VARIABLE}.")
     ] = None,
     wait: Annotated[float, typer.Option(help="Seconds to wait for the head to be final.")] = 0.0,
+    timestamp: Annotated[
+        str | None, typer.Option(help="Address of a timestamp authority (RFC 3161), with a node or without.")
+    ] = None,
+    authority: stamping.AuthorityFile = None,
     json_output: given.Json = False,
 ) -> None:
     """Anchor the published head: exit 0 when it is final, 5 while it is not; run it again, it goes on.
 
-    Queued, submitted, mined and safe heads are not anchored: a reorganisation may take them back.
+    Queued, submitted, mined and safe heads are not anchored: a reorganisation may take them back. A timestamp says when
+    the head existed, and keeps nobody from showing another one elsewhere.
     """
+    if node is None and timestamp is None:
+        raise InputError("give --node ADDRESS of a chain's node, or --timestamp URL of a timestamp authority")
     if not (store / "keys").is_dir():
         raise InputError(f"{store}: nothing was committed to there; see `veristate.stage`")
     with Recorder.open(store) as recorder:
         home = Home.open(recorder)
+        if timestamp is not None:
+            stamping.ask(home, timestamp, authority, json_output=json_output)
+        if node is None:
+            return
         head = home.log.published().head
         if not head.size:
             raise InputError("nothing is under a published head; run `veristate log deliver` first")

@@ -2,13 +2,14 @@
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
-from typer.core import TyperGroup
 
 from veristate.core import UndecidedError, utc_now
 from veristate.interfaces.cli import options as given
+from veristate.interfaces.cli.committed import committed_in
+from veristate.interfaces.cli.groups import RunFirst
 from veristate.interfaces.cli.options import OUTPUT, RUN
 from veristate.interfaces.cli.progress import showing_progress
 
@@ -16,18 +17,8 @@ if TYPE_CHECKING:
     from veristate.audit.study import Ran, StudyResults
 
 
-class StudyFirst(TyperGroup):
-    """`veristate audit STUDY.toml` is `veristate audit run STUDY.toml`: what names no subcommand is a study."""
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """The arguments with the subcommand in front."""
-        if args and args[0] not in self.commands and args[0] not in ("--help", "-h"):
-            args = ["run", *args]
-        return super().parse_args(ctx, args)
-
-
 app = typer.Typer(
-    cls=StudyFirst,
+    cls=RunFirst,
     help="Run a paired audit: audit STUDY.toml. Show one group: audit show RUN GROUP.",
     no_args_is_help=True,
     add_completion=False,
@@ -47,12 +38,14 @@ def run(
     report: Annotated[
         Path | None, typer.Option(help="HTML report. Default: report.html in the run's folder.", rich_help_panel=OUTPUT)
     ] = None,
+    store: given.StoreFolder = Path(".veristate"),
     json_output: given.Json = False,
 ) -> None:
     """Run a study or go on with it: exit 0 done, 1 too few groups to compare, 5 attempts left."""
     # Imported here so that `veristate --help` needs neither numpy nor torch.
     from veristate.audit.study import (
         as_json,
+        committing,
         deciders,
         open_bench,
         read_study,
@@ -68,7 +61,7 @@ def run(
 
     text, spec = _read(study), read_study(study)
     place = folder or study.with_name(f"{study.stem}.run")
-    with deciders(spec.agent) as make_decider:
+    with deciders(spec.agent) as make_decider, committed_in(store) as boundary:
         typer.echo(f"veristate: preparing {spec.name}: {spec.task}, {len(spec.captures)} captures", err=True)
         bench = open_bench(spec, Data.from_environment(), make_decider)
         with showing_progress(quiet=json_output) as progress:
@@ -80,6 +73,7 @@ def run(
                 limit=limit,
                 announce=lambda plan: typer.echo("\n".join(plan_lines(spec, plan, place)), err=True),
                 progress=progress,
+                settle=committing(spec, text, study.parent, boundary),
             )
     results = results_of(spec, ran, bench.endpoints())
     tables = tables_of(bench.captures, results, bench.endpoints())

@@ -2,6 +2,7 @@
 
 import json
 from collections import Counter
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -26,11 +27,12 @@ from veristate.attest import (
 from veristate.core import InputError, TamperError
 from veristate.interfaces.cli import anchor
 from veristate.interfaces.cli import options as given
+from veristate.interfaces.cli import timestamp as stamping
 
 # A shorter text is a place; a log of 10^8 entries can still be asked about each.
 _PREFIX = 9
 
-app = typer.Typer(help="Commitments, their transparency log, and proofs.", no_args_is_help=True)
+app = typer.Typer(help="Commitments, their transparency log, and proofs.", no_args_is_help=True, add_completion=False)
 app.command(name="anchor")(anchor.command)
 
 Policy = Annotated[Path, typer.Option(help="Whom to believe: logs, witnesses, quorum (C2SP tlog-policy).")]
@@ -46,11 +48,15 @@ def show(
     with _recorder(store) as recorder:
         items = [_line(item, state) for item, state in recorder.outbox.items()]
         counts = Counter(line["state"] for line in items)
+        stamps = [asdict(stamp) for stamp in recorder.outbox.stamps().values()]
         if json_output:
-            typer.echo(json.dumps({"recorder": recorder.id, "origin": recorder.origin, "commitments": items}))
+            said = {"recorder": recorder.id, "origin": recorder.origin, "commitments": items, "timestamps": stamps}
+            typer.echo(json.dumps(said))
             return
         typer.echo(f"recorder {recorder.id[:16]}, log {recorder.origin}")
         typer.echo(", ".join(f"{counts[state]} {state}" for state in State if counts[state]) + ".")
+        for stamp in stamps[-1:]:
+            typer.echo(f"timestamp: the head of {stamp['size']} entries existed at {stamp['time']}.")
         for line in items if every else items[-20:]:
             place = "-" if line["place"] is None else line["place"]
             typer.echo(
@@ -97,7 +103,8 @@ def prove(
     what: Annotated[str, typer.Argument(help="A place in the log, or nine digits or more of a payload's digest.")],
     store: given.StoreFolder = Path(".veristate"),
     out: Annotated[
-        Path | None, typer.Option(help="Write FILE.tlog-proof and the entry it proves, FILE.dsse.json.")
+        Path | None,
+        typer.Option(help="Write FILE.tlog-proof, the entry, FILE.dsse.json, and the head's timestamp, FILE.tsr."),
     ] = None,
 ) -> None:
     """Prove that a commitment is in the log, at the head that is published; without --out on stdout."""
@@ -107,11 +114,14 @@ def prove(
         if item.place is None:
             raise InputError(f"commitment {item.payload[:16]} is pending: not in the log; run `veristate log deliver`")
         proof = home.log.prove(item.place)
+        files = {".tlog-proof": str(proof).encode(), ".dsse.json": item.envelope}
+        if stamp := recorder.outbox.stamps().get(str(proof.checkpoint.head)):
+            files[".tsr"] = recorder.store.get(stamp.reply)
     if out is None:
         typer.echo(str(proof), nl=False)
         return
     base = out.with_name(out.name.removesuffix(".tlog-proof"))
-    for suffix, data in ((".tlog-proof", str(proof).encode()), (".dsse.json", item.envelope)):
+    for suffix, data in files.items():
         path = base.with_name(base.name + suffix)
         path.write_bytes(data)
         typer.echo(str(path))
@@ -124,12 +134,20 @@ def verify(
         Path, typer.Option(help="The entry it is about, byte for byte. Default: beside it, .dsse.json.")
     ] = Path(),
     policy: Policy = Path("log.policy"),
+    authority: stamping.AuthorityFile = None,
+    timestamp: Annotated[
+        Path, typer.Option(help="The head's timestamp, judged with --authority. Default: beside it, .tsr.")
+    ] = Path(),
     json_output: given.Json = False,
 ) -> None:
-    """Verify a proof offline: exit 0 when it holds, 3 when something differs, 4 without the quorum."""
+    """Verify a proof offline: exit 0 when it holds, 3 when something differs, 4 without the quorum.
+
+    With --authority the head's timestamp must hold too.
+    """
     trust = _trust(policy)
+    base = proof.name.removesuffix(".tlog-proof")
     if entry == Path():
-        entry = proof.with_name(proof.name.removesuffix(".tlog-proof") + ".dsse.json")
+        entry = proof.with_name(base + ".dsse.json")
     found = LogProof.parse(_read(proof))
     data = _read(entry)
     origin = found.checkpoint.head.origin
@@ -138,13 +156,18 @@ def verify(
         raise TamperError(f"{proof}: {policy} believes no log {origin!r}; add its key, or don't trust the proof")
     head = found.trusted(data, origin=origin, keys=keys)
     times = trust.quorum.require(found.checkpoint.note, unix_seconds())
+    believed = stamping.read_authority(authority)
+    stamp = proof.with_name(base + ".tsr") if timestamp == Path() else timestamp
+    existed = stamping.judged(stamp, head, believed).isoformat() if believed else None
     said = {"origin": origin, "place": found.index, "size": head.size, "cosigned": times, "what": _what(data)}
+    said["timestamp"] = existed
     if json_output:
         typer.echo(json.dumps(said))
         return
     by = ", ".join(times) or "no witness (the policy asks for none)"
     typer.echo(
         f"{said['what']} is entry {found.index} of {origin}, under a head of {head.size} entries cosigned by {by}."
+        + (f" It existed at {existed}, signs the authority." if existed else "")
     )
 
 

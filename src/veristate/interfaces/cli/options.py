@@ -46,7 +46,8 @@ ContractOption = Annotated[
     ContractName,
     typer.Option(
         help="What the true scores are. device: the bits of a healthy run on the trusted device. exact: exact "
-        "arithmetic of the weights, certified as decisions.",
+        "arithmetic of the weights, certified as decisions. rounded: each layer rounded correctly to --dtype, the "
+        "same on every machine. integer: whole numbers, for models that compute in them.",
         rich_help_panel=TRUST,
     ),
 ]

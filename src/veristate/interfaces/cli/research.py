@@ -16,6 +16,7 @@ import typer
 
 from veristate.core import InputError
 from veristate.interfaces.cli import options as given
+from veristate.interfaces.cli.committed import committed_in
 
 if TYPE_CHECKING:
     from veristate.research import CampaignHome, CampaignResult, Surroundings, Talk
@@ -26,7 +27,7 @@ app = typer.Typer(
     name="research",
     help="Run a long campaign: workers search, every result is judged and kept, any state can be gone back to.",
     no_args_is_help=True,
-    pretty_exceptions_enable=False,
+    add_completion=False,
 )
 
 TaskName = Annotated[str, typer.Argument(help="A folder with task.toml, or a bundled task's name.")]
@@ -38,6 +39,11 @@ Model = Annotated[str | None, typer.Option(help="The model's name there.", rich_
 Key = Annotated[str, typer.Option(help="Variable that holds the key.", rich_help_panel=MODEL)]
 Prices = Annotated[
     tuple[str, str], typer.Option(help="Price per million tokens: prompt, reply.", rich_help_panel=MODEL)
+]
+
+Ray = Annotated[
+    str | None,
+    typer.Option(help="Address of a Ray cluster for jobs, or auto; this machine without.", rich_help_panel=RUN),
 ]
 
 
@@ -89,7 +95,9 @@ def run(
     model: Model = None,
     key: Key = "",
     prices: Prices = ("0", "0"),
+    ray: Ray = None,
     report: ReportFile = None,
+    store: given.StoreFolder = Path(".veristate"),
     json_output: given.Json = False,
 ) -> None:
     """Run a campaign to the end of its budget; the same command after any kill goes on where the journal ends."""
@@ -107,7 +115,7 @@ def run(
         passed=tuple(passing or ()),
     )
     place = CampaignHome(folder=home or Path(".veristate/research") / asked.name)
-    with _surroundings(_talk(endpoint, model, key, prices), quiet=json_output) as around:
+    with _surroundings(_talk(endpoint, model, key, prices), store, ray, quiet=json_output) as around:
         result = run_campaign(place, asked, options, around)
     _finish(place, result, report, json_output)
 
@@ -119,14 +127,16 @@ def resume(
     model: Model = None,
     key: Key = "",
     prices: Prices = ("0", "0"),
+    ray: Ray = None,
     report: ReportFile = None,
+    store: given.StoreFolder = Path(".veristate"),
     json_output: given.Json = False,
 ) -> None:
     """Go on with a campaign after a kill or a stop: nothing recorded is done again, crashed time is charged."""
     from veristate.research import run_campaign
 
     place = _home(where)
-    with _surroundings(_talk(endpoint, model, key, prices), quiet=json_output) as around:
+    with _surroundings(_talk(endpoint, model, key, prices), store, ray, quiet=json_output) as around:
         result = run_campaign(place, surroundings=around)
     _finish(place, result, report, json_output)
 
@@ -166,12 +176,13 @@ def status(
 def show(where: Where, report: ReportFile = None) -> None:
     """Print the tree of states with their scores, and every re-anchoring."""
     from veristate.interfaces.cli.research_wording import tree_lines
-    from veristate.interfaces.report.research import render_campaign
     from veristate.research import read_standing
 
     standing = read_standing(_home(where))
     typer.echo("\n".join(tree_lines(standing)))
     if report:
+        from veristate.interfaces.report.research import render_campaign
+
         report.write_text(render_campaign(standing), encoding="utf-8")
         typer.echo(f"Wrote {report}")
 
@@ -214,11 +225,12 @@ def _talk(endpoint: str | None, model: str | None, key: str, prices: tuple[str, 
 
 
 @contextmanager
-def _surroundings(talk: "Talk | None", *, quiet: bool) -> Iterator["Surroundings"]:
+def _surroundings(talk: "Talk | None", store: Path, ray: str | None, *, quiet: bool) -> Iterator["Surroundings"]:
     """What the engine runs with: signals stop it in order, and a terminal sees where it stands."""
     from veristate.interfaces.cli.research_wording import one_line
     from veristate.research import Surroundings
 
+    ground = _cluster(ray) if ray else None
     stop = threading.Event()
 
     def told(*_: Any) -> None:
@@ -238,7 +250,15 @@ def _surroundings(talk: "Talk | None", *, quiet: bool) -> Iterator["Surroundings
 
     before = {number: signal.signal(number, told) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
-        yield Surroundings(sandbox=True, talk=talk, stop=stop, progress=progress if watched else None)
+        with committed_in(store) as boundary:
+            yield Surroundings(
+                sandbox=True,
+                talk=talk,
+                boundary=boundary,
+                ground=ground,
+                stop=stop,
+                progress=progress if watched else None,
+            )
     finally:
         if last[0]:
             sys.stderr.write("\n")
@@ -246,13 +266,20 @@ def _surroundings(talk: "Talk | None", *, quiet: bool) -> Iterator["Surroundings
             signal.signal(number, handler)
 
 
+def _cluster(address: str) -> Any:
+    from veristate.research import on_ray
+
+    return on_ray(address)
+
+
 def _finish(place: "CampaignHome", result: "CampaignResult", report: Path | None, json_output: bool) -> None:
     from veristate.interfaces.cli.research_wording import status_lines
-    from veristate.interfaces.report.research import render_campaign
     from veristate.research import ranked, summary
 
     said = summary(result.standing)
     if report:
+        from veristate.interfaces.report.research import render_campaign  # with torch behind it: seconds
+
         report.write_text(render_campaign(result.standing), encoding="utf-8")
     if json_output:
         typer.echo(json.dumps(said | {"home": str(place.folder)}))

@@ -9,6 +9,7 @@ import typer
 from veristate.attest import Export, read_export, read_trust, unix_seconds
 from veristate.core import InputError
 from veristate.interfaces.cli import options as given
+from veristate.interfaces.cli import timestamp as stamping
 
 
 def command(
@@ -16,6 +17,7 @@ def command(
     policy: Annotated[
         Path | None, typer.Option(help="Whom to believe: logs, witnesses, quorum (C2SP tlog-policy).")
     ] = None,
+    authority: stamping.AuthorityFile = None,
     json_output: given.Json = False,
 ) -> None:
     """Verify an export: exit 0 when everything holds, 3 when something differs, 4 without the quorum, 5 when it holds
@@ -23,7 +25,12 @@ def command(
     """
     if policy is not None and not policy.is_file():
         raise InputError(f"--policy {policy}: no such file; it names the logs and witnesses to believe")
-    found = read_export(file, read_trust(policy) if policy else None, now=unix_seconds())
+    found = read_export(
+        file,
+        read_trust(policy) if policy else None,
+        now=unix_seconds(),
+        authority=stamping.read_authority(authority),
+    )
     code = _code(found, believed=policy is not None)
     if json_output:
         typer.echo(json.dumps(_content(found, code)))
@@ -58,6 +65,7 @@ def _content(found: Export, code: int) -> dict[str, object]:
         "steps": steps,
         "redacted": list(found.contents.redacted) if found.contents else [],
         "cosigned": dict(found.cosigned),
+        "timestamps": {size: time.isoformat() if time else None for size, time in found.stamps.items()},
         "findings": [{"kind": str(f.kind), "path": f.path, "detail": f.detail} for f in found.findings],
     }
 
@@ -76,6 +84,12 @@ def _said(found: Export, code: int) -> list[str]:
     lines.append(
         f"{len(found.steps)} steps are in the log {origin}, whose head {by} cosigned; {redacted} artifacts redacted."
     )
+    lines += [
+        f"The head of {size} entries existed at {time.isoformat()}, signs the authority."
+        if time
+        else f"The head of {size} entries has a timestamp, which is judged with --authority."
+        for size, time in found.stamps.items()
+    ]
     if code == 5:
         lines.append(
             "UNDECIDED: that holds by keys which only the file itself names. Give --policy with keys you trust:"

@@ -11,7 +11,11 @@ from veristate.attest import serve as serve_http
 from veristate.core import InputError, TamperError
 from veristate.interfaces.cli import options as given
 
-app = typer.Typer(help="Witness logs: never cosign two heads that don't continue each other.", no_args_is_help=True)
+app = typer.Typer(
+    help="Witness logs: never cosign two heads that don't continue each other.",
+    no_args_is_help=True,
+    add_completion=False,
+)
 
 Folder = Annotated[Path, typer.Option(help="The witness's key and what it cosigned.")]
 Name = Annotated[str, typer.Option(help="The witness's name, like example.org/w1.")]

@@ -54,7 +54,12 @@ def _excluded(result: ScreeningResult) -> list[str]:
 def _assurance(result: ScreeningResult) -> list[str]:
     """The contract, what is certified under it, how, and why so."""
     told = result.assurance
-    meaning = {"C1": "exact arithmetic of the weights", "C2": "the bits of a healthy run on the trusted device"}
+    meaning = {
+        "C1": "exact arithmetic of the weights",
+        "C2": "the bits of a healthy run on the trusted device",
+        "C3": "every layer rounded correctly",
+        "C4": "whole numbers",
+    }
     said = {"values": "values and decisions certified", "decisions": "decisions certified, not values"}
     chance = "" if told.delta == "0" else f", delta {told.delta}"
     lines = [

@@ -128,8 +128,9 @@ def _options(result: ScreeningResult) -> Iterator[str]:
         elif rule.threshold is not None:
             yield from ("--threshold", rule.threshold)
     yield from ("--dtype", result.dtype, "--device", result.device, "--trusted-device", result.trusted_device)
-    if result.assurance.contract_kind == "C1":
-        yield from ("--contract", "exact")
+    contracts = {"C1": "exact", "C3": "rounded", "C4": "integer"}
+    if result.assurance.contract_kind in contracts:
+        yield from ("--contract", contracts[result.assurance.contract_kind])
         if result.assurance.probe_draws:
             yield from ("--delta", result.assurance.delta)
     yield from ("--strategy", result.assurance.strategy)

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from veristate.core import InputError
 from veristate.numerics.probes.rounding import Floats, gamma_upper, raised
 from veristate.numerics.probes.spectral import row_norms_upper, spectral_norm_upper
+from veristate.numerics.probes.sums import pass_stable
 
 Indices = NDArray[np.integer[Any]]
 
@@ -102,6 +103,15 @@ def forward(
             after = raised(layer.norm * before.radius + own, 4)
             standings.append(Standing(values=x @ layer.W.T + layer.b, own=own, radius=np.asarray(after)))
     return standings
+
+
+def chain_values(layers: Sequence[Dense], inputs: NDArray[Any]) -> list[Floats]:
+    """What each layer gives in FP64, without bounds. Shapes: [R, K] to [R, N] each."""
+    found, x = [], inputs
+    for layer in layers:
+        x = _activated(x, layer.slope) @ layer.W.T + layer.b
+        found.append(x)
+    return found
 
 
 @np.errstate(invalid="ignore", over="ignore")
@@ -217,18 +227,11 @@ def _through_activation(
     """Q behind the activation that follows `layer`, and what its unstable elements are charged with."""
     if slope == 1.0:
         return q, np.zeros(len(q))
-    each = np.broadcast_to(after.radius[:, None], q.shape)
+    each: tuple[Floats, Floats, Floats] | None = None
     if isinstance(layer, Dense):
-        each = np.minimum(each, raised(layer.row_norms * before.radius[:, None] + after.own[:, None], 4))
-    return _masked(q, after.values, each, slope)
+        each = (np.asarray(raised(before.radius, 8)), np.asarray(raised(after.own, 8)), layer.row_norms)
+    return pass_stable(q, after.values, after.radius, slope, each)
 
 
 def _through_inputs(q: Floats, inputs: Standing, slope: float) -> tuple[Floats, Floats]:
-    return _masked(q, inputs.values, np.broadcast_to(inputs.radius[:, None], q.shape), slope)
-
-
-def _masked(q: Floats, values: NDArray[Any], each: Floats, slope: float) -> tuple[Floats, Floats]:
-    positive, negative = values > each, values < -each
-    open_ = ~(positive | negative)
-    charged = np.where(open_, np.abs(q) * each, 0.0).sum(axis=1)
-    return np.where(positive, q, np.where(negative, slope * q, 0.0)), charged
+    return pass_stable(q, inputs.values, inputs.radius, slope, None)

@@ -19,7 +19,7 @@ from veristate.numerics.probes.quantile import chi2_quantile_lower
 from veristate.numerics.probes.rounding import Floats
 
 SEED_BYTES = 32
-_FORMATS = ("float32", "float64")
+_FORMATS = ("float32", "float64", "int64")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,14 +66,16 @@ class Export:
     def fix(cls, parts: Mapping[str, Iterable[NDArray[Any]]], weights: str) -> "Export":
         """The export of these rows; the parts of a name are put one below the other.
 
-        Raises: InputError for arrays of another type than float32 or float64, or that are not matrices.
+        Raises: InputError for arrays of another type than float32, float64 or int64, or that are not matrices.
         """
         values: dict[str, NDArray[Any]] = {}
         state = hashlib.sha256(weights.encode())
         for name, pieces in parts.items():
             array = np.concatenate([np.atleast_2d(np.asarray(piece)) for piece in pieces])
             if array.ndim != 2 or array.dtype.name not in _FORMATS:
-                raise InputError(f"export {name!r} is {array.dtype} {array.shape}; give rows of float32 or float64")
+                raise InputError(
+                    f"export {name!r} is {array.dtype} {array.shape}; give rows of float32, float64 or int64"
+                )
             array.setflags(write=False)
             state.update(f"|{name}|{array.dtype.str}|{array.shape}|".encode())
             state.update(array.reshape(-1).view(np.uint8).data)
@@ -92,19 +94,26 @@ class Probes:
     _used: set[str] = field(default_factory=set)
 
     def take(self, name: str) -> tuple[NDArray[Any], Floats]:
-        """The exported rows [R, N] of that name and its probes [N, draws], once.
+        """The exported rows [R, N] of that name and its Gaussian probes [N, draws], once.
 
         Raises: RefusedError the second time: a probe that has been used is known.
         """
+        rows, rng = self._once(name)
+        return rows, rng.standard_normal((rows.shape[1], self.plan.draws))
+
+    def words(self, name: str) -> tuple[NDArray[Any], NDArray[np.uint64]]:
+        """The same with uniform words of 64 bits, for whole numbers."""
+        rows, rng = self._once(name)
+        return rows, rng.integers(0, 2**64, (rows.shape[1], self.plan.draws), dtype=np.uint64)
+
+    def _once(self, name: str) -> tuple[NDArray[Any], np.random.Generator]:
         if name not in self.export.values:
             raise InputError(f"nothing of the name {name!r} was exported; there are {', '.join(self._names)}")
         if name in self._used:
             raise RefusedError(f"the probes of {name!r} were used; export again and draw fresh ones")
         self._used.add(name)
-        rows = self.export.values[name]
         stream = np.random.SeedSequence([int.from_bytes(self._seed, "little"), self._names.index(name)])
-        rng = np.random.Generator(np.random.PCG64DXSM(stream))
-        return rows, rng.standard_normal((rows.shape[1], self.plan.draws))
+        return self.export.values[name], np.random.Generator(np.random.PCG64DXSM(stream))
 
 
 class ProbeAccount:

@@ -17,11 +17,12 @@ from numpy.typing import NDArray
 from veristate.core import InputError
 from veristate.numerics.probes.draws import Probes
 from veristate.numerics.probes.rounding import Floats, gamma_upper, raised
-from veristate.numerics.probes.spectral import row_norms_upper
+from veristate.numerics.probes.spectral import norms_upper, row_norms_upper
+from veristate.numerics.probes.sums import gathered, widened
 
 Indices = NDArray[np.integer[Any]]
 # Rows converted to FP64 at once: they stay in the processor's second cache.
-_CHUNK = 512
+_CHUNK = 128
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -116,22 +117,13 @@ def projected(rows: NDArray[Any], G: Floats, slope: float = 1.0) -> tuple[Floats
     """(max(x, slope x) G, norms of x from above) for rows x, a piece of them at a time. Shapes: [R, N], [N, m] to
     [R, m], [R].
     """
-    out = np.empty((len(rows), G.shape[1]))
+    out, squares = np.empty((len(rows), G.shape[1])), np.empty(len(rows))
+    room = np.empty((min(_CHUNK, len(rows)), rows.shape[1]))
     for start in range(0, len(rows), _CHUNK):
-        part = rows[start : start + _CHUNK].astype(np.float64)
-        if slope != 1.0:
-            np.maximum(part, slope * part if slope else 0.0, out=part)
+        part = room[: len(rows) - start]
+        widened(rows, start, slope, part, squares)
         np.matmul(part, G, out=out[start : start + _CHUNK])
-    return out, row_norms_upper(rows)
-
-
-def gathered(values: Floats, index: Indices) -> Floats:
-    """Sums over d of values[index[:, d]], where -1 adds nothing. Shapes: [Q] or [Q, m], [R, D] to [R] or [R, m]."""
-    padded = np.concatenate([values, np.zeros((1, *values.shape[1:]))])
-    total = np.zeros((len(index), *values.shape[1:]))
-    for d in range(index.shape[1]):
-        total += padded[index[:, d]]
-    return total
+    return out, norms_upper(squares, rows.shape[1])
 
 
 def _require_fit(y: NDArray[Any], layer: RowMap) -> None:

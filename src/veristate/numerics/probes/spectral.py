@@ -42,8 +42,13 @@ def spectral_norm_upper(matrix: ArrayLike) -> float:
 def row_norms_upper(matrix: ArrayLike) -> Floats:
     """Upper bounds of the Euclidean norms of the rows. Shapes: [n, k] to [n]. Dtypes: computed in FP64."""
     A = np.asarray(matrix)
-    norms = np.sqrt(squared_norms(A if A.dtype in (np.float32, np.float64) else A.astype(np.float64)))
-    norms *= 1 + (A.shape[1] + 8) * 2.0**-52
+    return norms_upper(squared_norms(A if A.dtype in (np.float32, np.float64) else A.astype(np.float64)), A.shape[1])
+
+
+def norms_upper(squares: Floats, width: int) -> Floats:
+    """Upper bounds of the norms of rows of that width from their sums of squares, added in any order."""
+    norms = np.sqrt(squares)
+    norms *= 1 + (width + 8) * 2.0**-52
     norms += TINY
     return np.asarray(norms)
 

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 import numba
+import numba.extending
 
 Function = TypeVar("Function", bound=Callable[..., object])
 
@@ -13,3 +14,9 @@ def compiled(function: Function) -> Function:
     compile_: Any = numba.njit(cache=True, nogil=True, error_model="numpy")
     done: Function = compile_(function)
     return done
+
+
+def by_type(function: Callable[..., object]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Decorates what gives, for the types of arguments, the function that compiled code calls in place of that one."""
+    decorate: Any = numba.extending.overload(function, strict=False)  # which would compare annotations too
+    return decorate  # type: ignore[no-any-return]

@@ -12,12 +12,13 @@ from typing import Any, Literal
 from veristate.core import InputError, RefusedError, digest
 from veristate.research.processes import Confine, Launch, start, tail
 from veristate.research.tasks import Code, Task, filled, metric_text
+from veristate.research.tasks.data import VARIABLE, data_folder
 
 Status = Literal["valid", "rejected", "failed"]
 Arithmetic = Literal["PASS", "FLAG", "UNCHECKED"]
 REPLY_UPPER = 2**20
 REASON_UPPER = 2000
-_POLL_S = 0.01
+_LOOK_S = 0.1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,17 +63,16 @@ def evaluate(
         output=scratch / "log.txt",
         mark=mark,
         writable=(scratch,),
-        readable=(task.folder, candidate),
+        readable=(task.folder, candidate, *data_folder()),
         memory_bytes=task.resources.memory_bytes,
     )
     began = time.monotonic()
     running = start(confine(launch))
     timed_out = False
-    while running.poll() is None:
-        timed_out = time.monotonic() - began > limit
+    while running.wait(max(0.0, min(_LOOK_S, limit - (time.monotonic() - began)))) is None:
+        timed_out = time.monotonic() - began >= limit
         if timed_out or stopped():
             break
-        time.sleep(_POLL_S)
     ended = running.end()
     if not timed_out and stopped():
         raise RefusedError("stopped during an evaluation, which will be run again")
@@ -144,7 +144,7 @@ def _argv(task: Task, code: Code, candidate: Path, scratch: Path, reply: Path, c
 
 
 def _environment(scratch: Path) -> dict[str, str]:
-    kept = ("PATH", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "VIRTUAL_ENV", "PYTHONPATH", "VERISTATE_DATA")
+    kept = ("PATH", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "VIRTUAL_ENV", "PYTHONPATH", VARIABLE)
     found = {name: os.environ[name] for name in kept if name in os.environ}
     threads = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
     return found | threads | {"HOME": str(scratch), "TMPDIR": str(scratch), "PYTHONDONTWRITEBYTECODE": "1"}

@@ -13,9 +13,10 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from veristate.core import EnvironmentUnusableError, InputError
-from veristate.research.jobs.admission import Free, Offer, read_offer
+from veristate.research.jobs.admission import Offer, read_offer
+from veristate.research.jobs.ground import Ground, Started
 from veristate.research.jobs.leases import Lease, Leases
-from veristate.research.processes import Confine, Launch, Running, born, start, tail
+from veristate.research.processes import Confine, Launch, born, tail
 
 QUEUED_UPPER = 100
 EXTENSIONS_UPPER = 8
@@ -52,7 +53,7 @@ class _Job:
     name: str
     worker: str
     offer: Offer
-    running: Running | None = None
+    running: Started | None = None
     gpus: tuple[int, ...] = ()
     deadline: float = 0.0
     began: float = 0.0
@@ -71,14 +72,14 @@ class JobController:
         desk: Desk,
         leases: Leases,
         folder: Path,
-        free: Callable[[], Free],
+        ground: Ground,
         seconds: Callable[[], float],
         now: Callable[[], str],
         confine: Confine,
         first: int = 1,
     ) -> None:
         self._desk, self._leases, self._folder, self._confine = desk, leases, folder, confine
-        self._free, self._seconds, self._now = free, seconds, now
+        self._ground, self._seconds, self._now = ground, seconds, now
         self._number = first
         self._jobs: dict[str, _Job] = {}
         self._queue: deque[_Job] = deque()
@@ -98,7 +99,7 @@ class JobController:
                 return _refused(str(error))
             if reason := self._desk.over():
                 return _refused(reason)
-            if not self._free().fits(offer):
+            if not self._ground.free().fits(offer):
                 return _refused("it asks for more than this machine has beside its workers")
             if len(self._queue) >= QUEUED_UPPER:
                 return _refused(f"{QUEUED_UPPER} jobs are waiting already")
@@ -165,7 +166,7 @@ class JobController:
     def _admit(self) -> None:
         """First come, first served: a small job doesn't overtake a large one for ever."""
         while self._queue:
-            free = self._free().without(self._leases.held())
+            free = self._ground.free().without(self._leases.held())
             job = self._queue[0]
             if not free.fits(job.offer):
                 return
@@ -175,7 +176,7 @@ class JobController:
     def _start(self, job: _Job, gpus: tuple[int, ...]) -> None:
         launch = self._desk.launch(job.worker, job.offer, self._folder / f"{job.name}.log", gpus)
         try:
-            job.running = start(self._confine(launch))
+            job.running = self._ground.start(self._confine(launch), job.offer)
         except EnvironmentUnusableError as error:
             self._change(job, "failed", reason=str(error)[:600])
             return

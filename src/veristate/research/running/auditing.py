@@ -58,7 +58,8 @@ def _audit(gate: Gate, card: Card) -> Judgement:
         shutil.rmtree(folder)
     try:
         (folder / "run").mkdir(parents=True)
-        materialise(gate.store, read_candidate(gate.store, card.tree, gate.task.artifact), folder / "candidate")
+        candidate = read_candidate(gate.store, card.tree, gate.task.artifact)
+        materialise(gate.store, candidate, folder / "candidate")
         judged = evaluate(
             gate.task,
             code,
@@ -67,6 +68,7 @@ def _audit(gate: Gate, card: Card) -> Judgement:
             mark=gate.mark,
             confine=gate.confine,
         )
+        gate.commit_to(f"{gate.mark}/{folder.name}", code, candidate, judged, folder / "run" / "reply.json")
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     raised = judged.metric is not None and gate.task.objective.better(judged.metric, card.metric)

@@ -1,10 +1,8 @@
 """What is spent and what is left. A limit is asked before the work, never after."""
 
-import os
 import threading
 import time
 from collections.abc import Callable
-from pathlib import Path
 
 from veristate.research.states import Standing
 from veristate.research.tasks import Budget
@@ -19,11 +17,13 @@ class Meter:
     Units: seconds, bytes; shares in thousandths.
     """
 
-    def __init__(self, budget: Budget, standing: Standing, seconds: Callable[[], float], blobs: Path) -> None:
+    def __init__(
+        self, budget: Budget, standing: Standing, seconds: Callable[[], float], disk: Callable[[], int]
+    ) -> None:
         self.budget = budget
         self._standing = standing
         self._seconds = seconds
-        self._blobs = blobs
+        self._stored = disk
         self._running: dict[str, float] = {}
         self._disk = (-_DISK_EVERY_S, 0)
         self._lock = threading.Lock()
@@ -63,10 +63,10 @@ class Meter:
         return None if self.budget.tokens is None else max(0, self.budget.tokens - self._standing.spent_tokens())
 
     def disk_bytes(self) -> int:
-        """The size of the campaign's blobs on the disk, looked at every few seconds."""
+        """The size of the campaign's snapshots, looked at every few seconds. What does not fit is not stored at all."""
         now = time.monotonic()
         if now - self._disk[0] >= _DISK_EVERY_S:
-            self._disk = (now, _size(self._blobs))
+            self._disk = (now, self._stored())
         return self._disk[1]
 
     def spent(self) -> str | None:
@@ -84,8 +84,6 @@ class Meter:
             return f"budget: {budget.tokens} tokens are spent"
         if budget.money is not None and budget.money > 0 and standing.spent_money() >= budget.money:
             return f"budget: {budget.money} of money is spent"
-        if budget.disk_bytes is not None and self.disk_bytes() >= budget.disk_bytes:
-            return f"budget: the snapshots fill {budget.disk_bytes:,} bytes of disk"
         return None
 
     def share(self, worker: str) -> int:
@@ -113,14 +111,3 @@ class Meter:
 
     def _evaluating(self) -> bool:
         return any(worker.claimed for worker in self._standing.workers.values())
-
-
-def _size(folder: Path) -> int:
-    total = 0
-    for above, _, names in os.walk(folder):
-        for name in names:
-            try:
-                total += os.stat(os.path.join(above, name)).st_blocks * 512  # noqa: PTH116, PTH118 - many files
-            except OSError:
-                continue  # a draft that was renamed meanwhile
-    return total

@@ -9,12 +9,16 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+from veristate.attest import Boundary
 from veristate.core import Clock, InputError, utc_now
 from veristate.ledger import Ledger
 from veristate.research.deciding import Evidence, ReAnchoring, decide, keep_live, model_decides
+from veristate.research.jobs import Ground
 from veristate.research.processes import Confine, Launch, reap
+from veristate.research.running.archiving import Archive
 from veristate.research.running.auditing import audit_campaign
 from veristate.research.running.budget import Meter
+from veristate.research.running.committing import committing
 from veristate.research.running.gate import Gate
 from veristate.research.running.lane import Lane
 from veristate.research.running.opening import (
@@ -53,12 +57,17 @@ class CampaignResult:
 class Surroundings:
     """What the engine is given: a sandbox, a model, the clock. All of them have a plain default.
 
+    `ground` is where jobs run, this machine without one. `boundary`: where evaluations and audits are committed to;
+    nothing is without one.
+
     `sandbox`: bubblewrap confines workers, evaluators and jobs where it works; `confine` is another such means.
     """
 
     sandbox: bool = False
     confine: Confine | None = None
     talk: Talk | None = None
+    boundary: Boundary | None = None
+    ground: Ground | None = None
     clock: Clock = utc_now
     stop: threading.Event | None = None
     progress: Callable[[Standing], None] | None = None
@@ -116,10 +125,11 @@ class _Engine:
         if self.options.wall_s is not None:
             values = {name: getattr(budget, name) for name in type(budget).__slots__}
             budget = type(budget)(**values | {"wall_s": self.options.wall_s})
-        self.meter = Meter(budget, standing, lambda: time.monotonic() - self._began, self._store.root / "blobs")
+        archive = Archive(self._store, self.record, budget.disk_bytes)
+        self.meter = Meter(budget, standing, lambda: time.monotonic() - self._began, archive.size_bytes)
         gate = Gate(
             task=self.task,
-            store=self._store,
+            archive=archive,
             record=self.record,
             meter=self.meter,
             scratch=self._home.folder / "evaluations",
@@ -128,8 +138,9 @@ class _Engine:
             over=self._over,
             stopped=self._stop,
             clock=self._given.clock,
+            commit_to=committing(self.task, self._store, self._given.boundary),
         )
-        self._jobs = job_controller(self._home, gate, len(standing.workers), self.meter.wall_s)
+        self._jobs = job_controller(self._home, gate, len(standing.workers), self.meter.wall_s, self._given.ground)
         try:
             self._run_lanes([self._lane(name, gate) for name in standing.workers])
             reason = "" if self._stop.is_set() else self._over() or _ends(standing)
@@ -195,6 +206,7 @@ class _Engine:
             decide=self._decider(),
             seed=self.options.seed,
             jobs=self._jobs,
+            proposals=self.options.jobs,
         )
 
     def _driver(self) -> Driver:

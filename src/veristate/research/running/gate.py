@@ -16,7 +16,9 @@ from veristate.core import Clock, VeristateError, utc_now
 from veristate.ledger import Entry
 from veristate.research.evaluating import Candidate, Judgement, evaluate, materialise, read_candidate
 from veristate.research.processes import Confine
+from veristate.research.running.archiving import Archive
 from veristate.research.running.budget import Meter
+from veristate.research.running.committing import CommitTo, no_commitment
 from veristate.research.running.record import CampaignRecord
 from veristate.research.states import Card, Place, Standing
 from veristate.research.tasks import Task
@@ -31,7 +33,7 @@ class Gate:
     """The gate of one campaign; workers' threads use it at once. `over` says why everything must end now."""
 
     task: Task
-    store: Store
+    archive: Archive
     record: CampaignRecord
     meter: Meter
     scratch: Path
@@ -40,6 +42,12 @@ class Gate:
     over: Callable[[], str | None]
     stopped: threading.Event
     clock: Clock = utc_now
+    commit_to: CommitTo = no_commitment
+
+    @property
+    def store(self) -> Store:
+        """The store behind the archive."""
+        return self.archive.store
 
     def submit(
         self, worker: str, workspace: Path, note: str, still: AbstractContextManager[None] | None = None
@@ -52,7 +60,7 @@ class Gate:
             return self.reply(worker, "refused", reason=reason)
         try:
             with still or nullcontext():
-                tree = self.store.snapshot(workspace, quick=True)
+                tree = self.archive.snapshot(worker, workspace)
         except VeristateError as error:
             return self.reply(worker, "refused", reason=f"the workspace can't be kept: {error}")
         candidate = read_candidate(self.store, tree, self.task.artifact)
@@ -71,7 +79,7 @@ class Gate:
 
     def over_for(self, worker: str) -> str | None:
         """Why this worker must end now; None while it may go on."""
-        return self.over() or self.meter.part_used(worker)
+        return self.meter.part_used(worker) or self.over()
 
     def recover(self, worker: str) -> int:
         """How many evaluations of this worker were claimed and not recorded; they are run again and recorded."""
@@ -129,7 +137,7 @@ class Gate:
         try:
             (folder / "run").mkdir(parents=True)
             materialise(self.store, candidate, folder / "candidate")
-            return evaluate(
+            judged = evaluate(
                 self.task,
                 self.task.evaluator,
                 candidate=folder / "candidate",
@@ -140,6 +148,9 @@ class Gate:
                 timeout_s=max(_MORE_S, self.meter.wall_left_s()),
                 stopped=self.stopped.is_set,
             )
+            reply = folder / "run" / "reply.json"
+            self.commit_to(f"{self.mark}/{name}", self.task.evaluator, candidate, judged, reply)
+            return judged
         finally:
             shutil.rmtree(folder, ignore_errors=True)
 

@@ -42,6 +42,7 @@ class Lane:
     decide: Decide
     seed: int
     jobs: JobController
+    proposals: bool = True
     _trusted: bool = field(default=False, init=False)
 
     @property
@@ -72,7 +73,7 @@ class Lane:
             return
         self.gate.recover(self.name)
         if not self.workspace.is_dir():
-            self.gate.store.restore(segment.tree, self.workspace)
+            self.gate.archive.restore(self.name, segment.tree, self.workspace)
         self._close(segment, Departure(reason="the engine was killed"))
 
     def _enter(self) -> Segment:
@@ -83,7 +84,7 @@ class Lane:
         live = decision is not None and decision.restart == LIVE
         if not (live and self._trusted):  # a workspace that nobody but the last segment could touch is what it was
             self.jobs.leave(self.name, f"the workspace was restored to {restart}")
-            self.gate.store.restore(tree, self.workspace, quick=True)
+            self.gate.archive.restore(self.name, tree, self.workspace)
         self._trusted = True
         if decision is not None and decision.imports:
             bring(self.gate.store, mine.cards, decision.imports, self.workspace)
@@ -168,7 +169,7 @@ class Lane:
     def _close(self, segment: Segment, departure: Departure) -> None:
         remove_endpoints(self.workspace)
         with self.jobs.held(self.name):
-            tree = self.gate.store.snapshot(self.workspace, quick=True)
+            tree = self.gate.archive.snapshot(self.name, self.workspace)
         body = {
             "worker": self.name,
             "segment": segment.number,
@@ -192,7 +193,7 @@ class Lane:
                 return {"ok": True, "text": unfold(self._mine().cards, str(content.get("id", "")), listed)}
             except InputError as error:
                 return {"ok": False, "text": str(error)}
-        if kind == "job":
+        if kind == "job" and self.proposals:
             return self.jobs.propose(self.name, content)
         return {"ok": False, "status": "refused", "text": f"this campaign serves no request of kind {kind!r}"}
 

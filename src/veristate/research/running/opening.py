@@ -18,6 +18,7 @@ from veristate.core import InputError, canonical_bytes, digest
 from veristate.ledger import Ledger
 from veristate.research.states import Standing
 from veristate.research.tasks import Code, Task, read_task
+from veristate.research.tasks.data import require_data
 from veristate.store import Store
 
 DeciderName = Literal["policy", "model", "none"]
@@ -28,7 +29,8 @@ _SKIPPED = {"__pycache__", ".git"}
 class CampaignOptions:
     """How a campaign is run, beside its task: fixed when it is opened and journaled.
 
-    `worker` stands for the task's own worker; `passed` names the environment variables that commands get.
+    `worker` stands for the task's own worker; `passed` names the environment variables that commands get. Without
+    `jobs` every proposal of one is refused.
     """
 
     workers: int = 1
@@ -37,6 +39,7 @@ class CampaignOptions:
     worker: Code | None = None
     wall_s: float | None = None
     passed: tuple[str, ...] = field(default=())
+    jobs: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,6 +104,8 @@ def opening_body(task: Task, options: CampaignOptions, store: Store) -> dict[str
     """The first entry of a campaign: the task by digest, the options, the state that all workers start from."""
     if task.worker is None and options.worker is None:
         raise InputError(f"task {task.name} brings no worker; give one with --worker")
+    if task.resources.data != "none":
+        require_data(task.name)
     worker = options.worker or task.worker
     assert worker is not None
     return {
@@ -119,6 +124,7 @@ def opening_body(task: Task, options: CampaignOptions, store: Store) -> dict[str
         "worker": {"function": worker.function, "command": list(worker.command)},
         "passed": list(options.passed),
         "wall_s": None if options.wall_s is None else str(options.wall_s),
+        "jobs": options.jobs,
         "template": template_tree(task, store),
     }
 
@@ -139,6 +145,7 @@ def reopened(body: Any) -> tuple[Task, CampaignOptions]:
         worker=Code(function=said["function"], command=tuple(said["command"])),
         wall_s=None if body["wall_s"] is None else float(body["wall_s"]),
         passed=tuple(body["passed"]),
+        jobs=body["jobs"],
     )
 
 

@@ -6,12 +6,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from veristate.research.jobs import Free, JobController, Leases, Offer, free_now
+from veristate.research.jobs import Free, Ground, JobController, Leases, Offer, free_now, here
 from veristate.research.processes import Confine, Launch
 from veristate.research.running.gate import Gate
 from veristate.research.running.opening import CampaignHome
 from veristate.research.sandbox.confining import Profile, find_sandbox
 from veristate.research.tasks import Task
+from veristate.research.tasks.data import VARIABLE, data_folder
 
 _KEPT = ("PATH", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "VIRTUAL_ENV")
 _PRIVATE = ("private", "hidden")
@@ -42,7 +43,8 @@ class CampaignDesk:
         """As `Desk.launch`: the worker's workspace, its HOME, as many threads as cores, the GPUs it was given."""
         workspace, own = self.home.worker(worker) / "workspace", self.home.worker(worker) / "home"
         threads = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), str(offer.cores))
-        environment = {name: os.environ[name] for name in _KEPT if name in os.environ} | threads
+        kept = (*_KEPT, VARIABLE) if self.gate.task.resources.data == "worker" else _KEPT
+        environment = {name: os.environ[name] for name in kept if name in os.environ} | threads
         environment |= {"HOME": str(own), "TMPDIR": str(own), "CUDA_VISIBLE_DEVICES": ",".join(map(str, gpus))}
         return Launch(
             argv=offer.argv,
@@ -51,6 +53,7 @@ class CampaignDesk:
             output=output,
             mark=self.gate.mark,
             writable=(workspace, own),
+            readable=data_folder(environment),
             network=self.gate.task.resources.network,
             memory_bytes=offer.memory_bytes or self.gate.task.resources.memory_bytes,
         )
@@ -60,8 +63,10 @@ class CampaignDesk:
         self.gate.meter.runs(job, cpu_s)
 
 
-def job_controller(home: CampaignHome, gate: Gate, workers: int, seconds: Callable[[], float]) -> JobController:
-    """The controller of this campaign; leases of an engine that was killed are reaped."""
+def job_controller(
+    home: CampaignHome, gate: Gate, workers: int, seconds: Callable[[], float], ground: Ground | None = None
+) -> JobController:
+    """The controller of this campaign, its jobs on `ground` or here; leases of a killed engine are reaped."""
     resources = gate.task.resources
 
     def free() -> Free:
@@ -71,7 +76,7 @@ def job_controller(home: CampaignHome, gate: Gate, workers: int, seconds: Callab
         desk=CampaignDesk(home=home, gate=gate),
         leases=Leases(home.folder / "leases.sqlite"),
         folder=home.folder / "jobs",
-        free=free,
+        ground=ground or here(free),
         seconds=seconds,
         now=gate.clock,
         confine=hiding(gate.confine, gate.task),
@@ -82,8 +87,7 @@ def job_controller(home: CampaignHome, gate: Gate, workers: int, seconds: Callab
 def campaign_sandbox(task: Task) -> Confine | None:
     """What confines the processes of this campaign; None where bubblewrap can't be used."""
     devices = tuple(Path("/dev").glob("nvidia*")) if task.resources.gpus else ()
-    data = os.environ.get("VERISTATE_DATA")
-    return find_sandbox(Profile(devices=devices, readable=(Path(data),) if data else ()))
+    return find_sandbox(Profile(devices=devices))
 
 
 def hiding(confine: Confine, task: Task) -> Confine:

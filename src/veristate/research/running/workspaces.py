@@ -16,9 +16,9 @@ BRIEF, LINK, IMPORTS = "AGENTS.md", "CLAUDE.md", "imports"
 def bring(store: Store, cards: Sequence[Card], imports: Sequence[str], workspace: Path) -> None:
     """Returns when the artifacts `place:path` of archived states lie under `imports/`, in a folder for each state.
 
-    What isn't there, is a link, or leads outside is left out: a decision is made of words.
+    What isn't there, is a link, leads outside or was released is left out: a decision is made of words.
     """
-    for card in cards:
+    for card in (card for card in cards if store.has(card.tree)):
         names = [path for place, _, path in (name.partition(":") for name in imports) if place == card.place]
         target = workspace / IMPORTS / card.place.replace("/", "-")
         kept = []

@@ -57,7 +57,9 @@ class Profile:
         program = _program(launch)
         seen = [*_interpreter(), *self.readable, *launch.readable, *_around(program)]
         argv = ["bwrap", "--die-with-parent", *_UNSHARED, *([] if launch.network else ["--unshare-net"])]
-        argv += [*_system(), "--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp"]  # noqa: S108 - of its own
+        room = ["--size", str(launch.memory_bytes)] if launch.memory_bytes else []  # what lies there is memory too
+        argv += [*_system(), "--proc", "/proc", "--dev", "/dev", *room, "--tmpfs", "/dev/shm"]  # noqa: S108
+        argv += [*room, "--tmpfs", "/tmp"]  # noqa: S108 - of its own
         for path in self.devices:
             argv += ["--dev-bind-try", str(path), str(path)]
         for path in _outermost(seen):

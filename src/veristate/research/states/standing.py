@@ -92,6 +92,7 @@ class Standing:
     finished: Mapping[str, Any] | None = None
     entries: int = 0
     jobs: list[Mapping[str, Any]] = field(default_factory=list)
+    released: set[str] = field(default_factory=set)
 
     @property
     def cards(self) -> list[Card]:
@@ -230,6 +231,10 @@ def _job(standing: Standing, entry: Entry, content: dict[str, Any]) -> None:
     standing.gpu_ms += content.get("gpu_ms", 0)
 
 
+def _released(standing: Standing, _entry: Entry, content: dict[str, Any]) -> None:
+    standing.released.update(content["trees"])
+
+
 _HANDLERS = {
     "campaign.opened": _opened,
     "engine.started": _session,
@@ -246,4 +251,5 @@ _HANDLERS = {
     "audit.recorded": _audited,
     "campaign.finished": _finished,
     "job.changed": _job,
+    "snapshots.released": _released,
 }

@@ -99,12 +99,13 @@ class SegmentLimits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resources:
-    """What one worker may use."""
+    """What one worker may use. `data`: who reads the data folder; with "evaluator" the worker must not see it."""
 
     cores: int = 1
     memory_bytes: int | None = None
     gpus: int = 0
     network: bool = False
+    data: Literal["none", "evaluator", "worker"] = "none"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

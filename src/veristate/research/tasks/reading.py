@@ -274,6 +274,7 @@ def _resources(table: _Table) -> Resources:
         memory_bytes=table.positive("memory_bytes", int),
         gpus=table.positive("gpus", int, 0),
         network=table.take("network", bool, False),
+        data=table.one_of("data", "none", "evaluator", "worker") if table.has("data") else "none",
     )
     table.end()
     return resources

@@ -26,7 +26,7 @@ INSTRUCTIONS = """You work alone in a folder, with tools. Each reply is one JSON
 read: argument is a file. write: argument is a file, content what it will hold. run: content is a shell command.
 submit: content says what you did. job: content is a shell command to run in the background.
 unfold: argument is the identifier of folded results. stop: nothing more to try; content says why."""
-_RUN_S = 300.0
+_RUN_S, _LOOK_S = 300.0, 0.1
 _OBSERVED = 8000
 _MISREAD_UPPER = 5
 
@@ -147,8 +147,7 @@ def _run(seat: Seat, command: str) -> tuple[str, float]:
     running = start(seat.confine(launch))
     began = time.monotonic()
     over = None
-    while running.poll() is None and over is None:
+    while running.wait(_LOOK_S) is None and over is None:
         over = seat.over() or (f"it ran past {_RUN_S:g} s" if time.monotonic() - began > _RUN_S else None)
-        time.sleep(0.01)
     ended = running.end()
     return f"{over or ended.words()}\n{tail(launch.output, _OBSERVED - 200)}", ended.cpu_s

@@ -9,12 +9,13 @@ from pathlib import Path
 
 from veristate.research.processes import Launch, Running, start, tail
 from veristate.research.tasks import Code, filled
+from veristate.research.tasks.data import VARIABLE, data_folder
 from veristate.research.workers.seat import Departure, Seat
 
 _POLL_S, _POLL_MOST_S = 0.004, 0.05
 _SETTLED_S = 0.5
 _GRACE_S = 2.0
-_COUNT_CPU_S = 2.0
+_COUNT_CPU_S = 5.0
 RESULTS_FILE = "RESULTS.md"
 
 
@@ -84,14 +85,16 @@ class ProcessDriver:
         return served
 
     def _launch(self, seat: Seat) -> Launch:
+        environment = self._environment(seat)
+        task = (seat.task_folder,) if self.code.function or "{task}" in "".join(self.code.command) else ()
         return Launch(
             argv=self._argv(seat),
             cwd=seat.workspace,
-            environment=self._environment(seat),
+            environment=environment,
             output=seat.log,
             mark=seat.mark,
             writable=(seat.workspace, seat.mailbox.folder, seat.home),
-            readable=(seat.task_folder,) if self.code.function or "{task}" in "".join(self.code.command) else (),
+            readable=(*task, *data_folder(environment)),
             network=seat.resources.network,
             memory_bytes=seat.resources.memory_bytes,
         )
@@ -111,7 +114,8 @@ class ProcessDriver:
         return tuple(filled(part, places) for part in self.code.command)
 
     def _environment(self, seat: Seat) -> dict[str, str]:
-        kept = ("PATH", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "VIRTUAL_ENV", "PYTHONPATH", "TERM", *self.passed)
+        kept = ["PATH", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "VIRTUAL_ENV", "PYTHONPATH", "TERM", *self.passed]
+        kept += [VARIABLE] if seat.resources.data == "worker" else []
         found = {name: os.environ[name] for name in kept if name in os.environ}
         threads = str(seat.resources.cores)
         return {

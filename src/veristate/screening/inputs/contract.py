@@ -17,13 +17,17 @@ def contract_of(
     temperature: float,
 ) -> Contract:
     """The reference computation of this ensemble. C2: the bits of a healthy run on the trusted device in this geometry.
-    C1: real numbers, of which no device is part, only the `libraries` that turn a candidate into a graph.
+    C1: real numbers; C3: the same with every layer rounded once, correctly. No device is part of either, only the
+    `libraries` that turn a candidate into a graph.
     """
     model = {f"member_{i}": name for i, name in enumerate(trusted.weight_digests)}
     model |= {"kind": spec.kind, "output": "" if spec.output is None else str(spec.output), "factory": spec.factory}
     flush = trusted.settings["flush_denormal"] == "true"
     declared = fp32_arithmetic(bias=True, flush=flush) if spec.dtype == "fp32" else bf16_arithmetic(bias=True)
-    exact = {"format": "real numbers", "weights": "as they are in the checkpoints"}
+    apart = {
+        "C1": {"format": "real numbers", "weights": "as they are in the checkpoints"},
+        "C3": {"format": spec.dtype, "rounding": "to nearest, ties to even: operands, each layer, each sum once"},
+    }
     return Contract(
         kind=kind,
         candidates=candidates.digest,
@@ -32,8 +36,8 @@ def contract_of(
         dtype=spec.dtype,
         temperature=decimal_string(temperature),
         model=model,
-        arithmetic=exact if kind == "C1" else declared.describe(),
-        settings=dict(libraries) if kind == "C1" else trusted.settings,
+        arithmetic=apart.get(kind) or declared.describe(),
+        settings=dict(libraries) if kind in apart else trusted.settings,
     )
 
 

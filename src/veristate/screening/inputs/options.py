@@ -29,10 +29,10 @@ class ScreeningOptions:
     `table` is None for the built-in case. `predictor` is ("herg",), ("module:factory",), or checkpoint paths.
     `top` None means 20 % of the candidates, rounded down; `threshold` None means 0.5; `nearest` adds a rule.
     `recovery` says when the agent may read: "hold" after certification, "restore" and "replace" at once, and how it is
-    corrected then. `contract` says what the true scores are: exact arithmetic of the weights, or the bits of a healthy
-    run on the trusted device. `delta` is the chance that an exact one may fail with, `strategy` how it is certified:
-    "auto" takes what is predicted to cost least. `block` rows of a column are summed at once in a check, under `draws`
-    vectors of signs; `budget` is in units.
+    corrected then. `contract` says what the true scores are: exact arithmetic of the weights, the bits of a healthy run
+    on the trusted device, layers that are each rounded correctly, or whole numbers. `delta` is the chance that an exact
+    one may fail with, `strategy` how it is certified: "auto" takes what is predicted to cost least. `block` rows of a
+    column are summed at once in a check, under `draws` vectors of signs; `budget` is in units.
     """
 
     table: Path | None = None
@@ -83,8 +83,8 @@ class ScreeningOptions:
             (self.contract == "device" or self.policy == "full", f"--policy {self.policy} needs --contract device"),
             (
                 self.contract == "device" or self.recovery == "hold",
-                f"--recovery {self.recovery} needs --contract device: under exact the device's values are never "
-                "certified, so no agent may read them",
+                f"--recovery {self.recovery} needs --contract device: under {self.contract} the device's values are "
+                "never certified, so no agent may read them",
             ),
             (self.inject is not None or self.seed == 0, "--seed belongs to --inject: nothing else is random"),
         )

@@ -13,10 +13,10 @@ import numpy as np
 
 from veristate.core import EnvironmentUnusableError
 from veristate.research.tasks import Rejection, Score
+from veristate.research.tasks.data import VARIABLE
 
 ALPHABET = "ACDEFGHIKLMNPQRSTVWY"
 FILE = "batch.json"
-VARIABLE = "VERISTATE_DATA"
 _DATA = ("bio", "gb1_four_mutations.npz")
 
 

@@ -4,12 +4,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from veristate.research.campaigns.compiled import compiled
-from veristate.research.campaigns.search.problems import constraints, pull_back
+from veristate.research.campaigns.search.problems import Problem, Shape, constraints, pull_back, settled
 
 Vector = NDArray[np.float64]
-Indices = NDArray[np.int64]
 
 _PAIRS = 10  # of steps and gradient changes that L-BFGS keeps
+_TRIALS = 30  # of a step's length
 
 
 @compiled
@@ -30,20 +30,12 @@ def _largest(a: Vector) -> float:
 
 
 @compiled
-def _violation(h: Vector) -> float:
-    worst = 0.0
-    for k in range(len(h)):
-        worst = max(worst, -h[k])
-    return worst
-
-
-@compiled
 def _lagrangian(
-    kind: int, n: int, c: Vector, v: Vector, signs: Vector, hull: Indices,
+    shape: Shape, c: Vector, v: Vector,
     multipliers: Vector, penalty: float, h: Vector, w: Vector, g: Vector,
 ) -> float:  # fmt: skip
     """The augmented Lagrangian at v, to be minimised; fills h, w = max(0, lambda - mu h) and gradient g."""
-    constraints(kind, n, v, signs, hull, h)
+    constraints(shape, v, h)
     value = 0.0
     for i in range(len(c)):
         value -= c[i] * v[i]
@@ -51,93 +43,92 @@ def _lagrangian(
     for k in range(len(h)):
         w[k] = max(0.0, multipliers[k] - penalty * h[k])
         value += (w[k] * w[k] - multipliers[k] * multipliers[k]) / (2.0 * penalty)
-    pull_back(kind, n, v, signs, hull, w, g)
+    pull_back(shape, v, w, g)
     for i in range(len(c)):
         g[i] = -c[i] - g[i]
     return value
 
 
 @compiled
-def _direction(g: Vector, steps: Vector, changes: Vector, curvatures: Vector, kept: int, p: Vector) -> None:
-    """Fills p with minus the L-BFGS inverse Hessian times g. Rows of `steps` and `changes` lie in a ring."""
-    m = len(curvatures)
-    alpha = np.zeros(m)
-    p[:] = -g
+def _add(p: Vector, scale: float, q: Vector) -> None:
+    """Adds scale times q to p."""
+    for i in range(len(p)):
+        p[i] += scale * q[i]
+
+
+@compiled
+def _direction(g: Vector, ring: Vector, scalars: Vector, kept: int, p: Vector) -> None:
+    """Fills p with minus the L-BFGS inverse Hessian times g.
+
+    Steps lie in the ring's first rows, gradient changes in its last; `scalars` holds their products, and is scratch.
+    """
+    m = _PAIRS
+    for i in range(len(p)):
+        p[i] = -g[i]
     held = min(kept, m)
     for back in range(held):
         k = (kept - 1 - back) % m
-        alpha[k] = dot(steps[k], p) / curvatures[k]
-        p -= alpha[k] * changes[k]
+        scalars[m + k] = dot(ring[k], p) / scalars[k]
+        _add(p, -scalars[m + k], ring[m + k])
     if held:
         k = (kept - 1) % m
-        p *= curvatures[k] / dot(changes[k], changes[k])
+        _add(p, scalars[k] / dot(ring[m + k], ring[m + k]) - 1.0, p)
     for back in range(held - 1, -1, -1):
         k = (kept - 1 - back) % m
-        p += (alpha[k] - dot(changes[k], p) / curvatures[k]) * steps[k]
+        _add(p, scalars[m + k] - dot(ring[m + k], p) / scalars[k], ring[k])
 
 
 @compiled
 def _minimise(
-    kind: int, n: int, c: Vector, v: Vector, signs: Vector, hull: Indices,
-    multipliers: Vector, penalty: float, iterations: int, tolerance: float, h: Vector, w: Vector,
-) -> int:  # fmt: skip
-    """The iterations taken; v becomes a minimiser of the augmented Lagrangian, h and w its values there."""
-    size = len(c)
-    steps, changes, curvatures = np.zeros((_PAIRS, size)), np.zeros((_PAIRS, size)), np.zeros(_PAIRS)
-    g, p, trial, g_trial = np.zeros(size), np.zeros(size), np.zeros(size), np.zeros(size)
-    value = _lagrangian(kind, n, c, v, signs, hull, multipliers, penalty, h, w, g)
+    shape: Shape, c: Vector, v: Vector, multipliers: Vector, penalty: float,
+    iterations: int, tolerance: float, h: Vector, w: Vector, ring: Vector, scalars: Vector,
+) -> None:  # fmt: skip
+    """Moves v to a minimiser of the augmented Lagrangian; h and w are its values there."""
+    g, p, trial, g_trial = ring[2 * _PAIRS], ring[2 * _PAIRS + 1], ring[2 * _PAIRS + 2], ring[2 * _PAIRS + 3]
+    value = _lagrangian(shape, c, v, multipliers, penalty, h, w, g)
     kept = 0
-    for iteration in range(iterations):
+    for _ in range(iterations):
         if _largest(g) < tolerance:
-            return iteration
-        _direction(g, steps, changes, curvatures, kept, p)
+            return
+        _direction(g, ring, scalars, kept, p)
         slope = dot(g, p)
-        if slope >= 0.0:
-            kept = 0
-            p[:] = -g
-            slope = -dot(g, g)
         length = 1.0 if kept else min(1.0, 0.05 / np.sqrt(-slope))
-        for _ in range(30):
-            trial[:] = v + length * p
-            found = _lagrangian(kind, n, c, trial, signs, hull, multipliers, penalty, h, w, g_trial)
-            if found <= value + 1e-4 * length * slope:
+        found, lower = np.inf, False
+        for _ in range(_TRIALS if slope < 0.0 else 0):
+            for i in range(len(v)):
+                trial[i] = v[i] + length * p[i]
+            found = _lagrangian(shape, c, trial, multipliers, penalty, h, w, g_trial)
+            lower = found <= value + 1e-4 * length * slope
+            if lower:
                 break
             length *= max(0.1, min(0.5, -0.5 * length * slope / max(found - value - length * slope, 1e-300)))
-        else:
+        if not lower:
             if kept == 0:
                 break
             kept = 0
             continue
         k = kept % _PAIRS
-        steps[k] = trial - v
-        changes[k] = g_trial - g
-        curvatures[k] = dot(steps[k], changes[k])
-        if curvatures[k] > 1e-14 * dot(changes[k], changes[k]):
+        for i in range(len(v)):
+            ring[k, i], ring[_PAIRS + k, i] = trial[i] - v[i], g_trial[i] - g[i]
+            v[i], g[i] = trial[i], g_trial[i]
+        scalars[k] = dot(ring[k], ring[_PAIRS + k])
+        if scalars[k] > 1e-14 * dot(ring[_PAIRS + k], ring[_PAIRS + k]):
             kept += 1
-        v[:] = trial
-        g[:] = g_trial
         value = found
-    _lagrangian(kind, n, c, v, signs, hull, multipliers, penalty, h, w, g)
-    return iterations
+    _lagrangian(shape, c, v, multipliers, penalty, h, w, g)
 
 
-@compiled
-def local_solution(
-    kind: int, n: int, c: Vector, v: Vector, signs: Vector, hull: Indices, rows: int,
-    penalty: float, rounds: int, iterations: int, accuracy: float,
-) -> float:  # fmt: skip
+def local_solution(problem: Problem, v: Vector, penalty: float, rounds: int, iterations: int, accuracy: float) -> float:
     """The largest violation left; v becomes a local maximum of c . v under h(v) >= 0, to about that accuracy."""
-    multipliers, h, w = np.zeros(rows), np.zeros(rows), np.zeros(rows)
-    worst = np.inf
-    tolerance = 1e-2
+    shape = settled(problem, v)
+    multipliers, h, w = np.zeros((3, problem.constraints))
+    ring, scalars = np.zeros((2 * _PAIRS + 4, len(v))), np.zeros(2 * _PAIRS)
+    worst, tolerance = np.inf, 1e-2
     for _ in range(rounds):
-        _minimise(kind, n, c, v, signs, hull, multipliers, penalty, iterations, tolerance, h, w)
+        _minimise(shape, problem.objective, v, multipliers, penalty, iterations, tolerance, h, w, ring, scalars)
         multipliers[:] = w
-        before, worst = worst, _violation(h)
-        slack = worst
-        for k in range(rows):
-            if w[k] > 0.0:
-                slack = max(slack, abs(h[k]))
+        before, worst = worst, max(0.0, -float(h.min()))
+        slack = max(worst, float(np.max(np.abs(h), where=w > 0.0, initial=0.0)))
         if slack < accuracy and tolerance <= accuracy * 10.0:
             break
         if worst > 0.25 * before:

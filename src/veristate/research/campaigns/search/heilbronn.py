@@ -5,6 +5,9 @@ orientation of each triple while a local solution runs: the least area stays pos
 `hull` keeps the points of the convex hull in order, which the orientations fix too.
 """
 
+from functools import cache
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -12,6 +15,17 @@ from veristate.research.campaigns.compiled import compiled
 
 Vector = NDArray[np.float64]
 Indices = NDArray[np.int64]
+
+
+class Heilbronn(NamedTuple):
+    """What stays fixed while a local solution runs: the orientation of each triple, and the hull counter-clockwise,
+    with -1 after its last point.
+    """
+
+    n: int
+    in_triangle: bool
+    signs: Vector
+    hull: Indices
 
 
 def sizes(n: int, in_triangle: bool) -> tuple[int, int]:
@@ -26,36 +40,37 @@ def twice_area(n: int, v: Vector, i: int, j: int, k: int) -> float:
     return float((v[j] - v[i]) * (v[n + k] - v[n + i]) - (v[k] - v[i]) * (v[n + j] - v[n + i]))
 
 
-@compiled
-def orient(n: int, v: Vector, signs: Vector, hull: Indices) -> None:
-    """Fills the orientations of all triples, and the hull counter-clockwise with -1 after its last point."""
-    at = 0
-    for i in range(n):
-        for j in range(i):
-            for k in range(j):
-                signs[at] = 1.0 if twice_area(n, v, i, j, k) >= 0.0 else -1.0
-                at += 1
-    lowest = 0
-    for i in range(n):
-        if v[n + i] < v[n + lowest]:
-            lowest = i
-    hull[:] = -1
-    point, count = lowest, 0
-    while count < n:
+def settled(n: int, in_triangle: bool, v: Vector) -> Heilbronn:
+    """The orientations and the hull of v."""
+    i, j, k = _triples(n)
+    x, y = v[:n], v[n : 2 * n]
+    signs = np.where((x[j] - x[i]) * (y[k] - y[i]) >= (x[k] - x[i]) * (y[j] - y[i]), 1.0, -1.0)
+    hull = np.full(n, -1)
+    lowest = point = int(np.argmin(y))
+    for count in range(n):
         hull[count] = point
-        count += 1
-        following = 0 if point != 0 else 1
-        for i in range(n):
-            if i != point and twice_area(n, v, point, following, i) < 0.0:
-                following = i
+        following = 0 if point else 1
+        for other in range(n):
+            if other != point and twice_area(n, v, point, following, other) < 0.0:
+                following = other
         point = following
         if point == lowest:
             break
+    return Heilbronn(n, in_triangle, signs, hull)
+
+
+@cache
+def _triples(n: int) -> tuple[Indices, Indices, Indices]:
+    """The points i > j > k of each triple, in the order of the constraints."""
+    listed = [(i, j, k) for i in range(n) for j in range(i) for k in range(j)]
+    i, j, k = np.array(listed, dtype=np.int64).reshape(-1, 3).T
+    return i, j, k
 
 
 @compiled
-def constraints(n: int, in_triangle: bool, v: Vector, signs: Vector, hull: Indices, h: Vector) -> None:
+def constraints(shape: Heilbronn, v: Vector, h: Vector) -> None:
     """Fills h: each oriented double area less t; then the triangle's sides, or 1 less the hull's double area."""
+    n, in_triangle, signs, hull = shape.n, shape.in_triangle, shape.signs, shape.hull
     at = 0
     t = v[2 * n]
     for i in range(n):
@@ -81,8 +96,9 @@ def constraints(n: int, in_triangle: bool, v: Vector, signs: Vector, hull: Indic
 
 
 @compiled
-def pull_back(n: int, in_triangle: bool, v: Vector, signs: Vector, hull: Indices, w: Vector, g: Vector) -> None:
+def pull_back(shape: Heilbronn, v: Vector, w: Vector, g: Vector) -> None:
     """Adds to g the gradient of w . h."""
+    n, in_triangle, signs, hull = shape.n, shape.in_triangle, shape.signs, shape.hull
     at = 0
     for i in range(n):
         for j in range(i):
@@ -114,34 +130,26 @@ def pull_back(n: int, in_triangle: bool, v: Vector, signs: Vector, hull: Indices
         g[n + j] -= w[at] * v[i]
 
 
-@compiled
-def start(n: int, in_triangle: bool, v: Vector, rng: np.random.Generator) -> None:
-    """Fills v with random points of the triangle, or of the square."""
+def start(n: int, in_triangle: bool, rng: np.random.Generator) -> Vector:
+    """Random points of the triangle, or of the square."""
+    v = np.zeros(2 * n + 1)
     for i in range(n):
-        _place(n, in_triangle, v, i, rng)
-    v[2 * n] = 0.0
+        v[i], v[n + i] = _place(in_triangle, rng)
+    return v
 
 
-@compiled
-def _place(n: int, in_triangle: bool, v: Vector, i: int, rng: np.random.Generator) -> None:
+def _place(in_triangle: bool, rng: np.random.Generator) -> tuple[float, float]:
     x, y = rng.random(), rng.random()
-    if in_triangle and x + y > 1.0:
-        x, y = 1.0 - x, 1.0 - y
-    v[i], v[n + i] = x, y
+    return (1.0 - x, 1.0 - y) if in_triangle and x + y > 1.0 else (x, y)
 
 
-@compiled
 def move(n: int, in_triangle: bool, v: Vector, rng: np.random.Generator) -> None:
     """Puts one point, or two, anywhere in the triangle or in the box of the others; or shakes all."""
     if rng.random() < 0.2:
-        width = 0.1 * rng.random()
-        for i in range(2 * n):
-            v[i] += width * (rng.random() - 0.5)
+        v[: 2 * n] += 0.1 * rng.random() * (rng.random(2 * n) - 0.5)
         return
     low_x, low_y = np.min(v[:n]), np.min(v[n : 2 * n])
     wide, high = np.max(v[:n]) - low_x, np.max(v[n : 2 * n]) - low_y
     for _ in range(1 + int(rng.random() < 0.4)):
-        i = int(rng.random() * n)
-        _place(n, in_triangle, v, i, rng)
-        if not in_triangle:
-            v[i], v[n + i] = low_x + wide * v[i], low_y + high * v[n + i]
+        i, (x, y) = int(rng.integers(n)), _place(in_triangle, rng)
+        v[i], v[n + i] = (x, y) if in_triangle else (low_x + wide * x, low_y + high * y)

@@ -1,5 +1,7 @@
 """Circles in the unit square. v = (x_1..x_n, y_1..y_n, r_1..r_n); h = pairs, then the four walls of each circle."""
 
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -7,6 +9,13 @@ from veristate.research.campaigns.compiled import compiled
 
 Vector = NDArray[np.float64]
 _NEAR = 1e-12
+_TRIES = 40
+
+
+class Packing(NamedTuple):
+    """The type by which compiled code knows this problem."""
+
+    n: int
 
 
 def sizes(n: int) -> tuple[int, int]:
@@ -15,8 +24,9 @@ def sizes(n: int) -> tuple[int, int]:
 
 
 @compiled
-def constraints(n: int, v: Vector, h: Vector) -> None:
+def constraints(shape: Packing, v: Vector, h: Vector) -> None:
     """Fills h: distances less both radii, then distances to the walls less the radius. Feasible where h >= 0."""
+    n = shape.n
     k = 0
     for i in range(n):
         for j in range(i):
@@ -31,8 +41,9 @@ def constraints(n: int, v: Vector, h: Vector) -> None:
 
 
 @compiled
-def pull_back(n: int, v: Vector, w: Vector, g: Vector) -> None:
+def pull_back(shape: Packing, v: Vector, w: Vector, g: Vector) -> None:
     """Adds to g the gradient of w . h."""
+    n = shape.n
     k = 0
     for i in range(n):
         for j in range(i):
@@ -53,35 +64,27 @@ def pull_back(n: int, v: Vector, w: Vector, g: Vector) -> None:
         k += 4
 
 
-@compiled
-def clearance(n: int, v: Vector, x: float, y: float, left_out: int) -> float:
-    """The largest radius at (x, y) that touches neither a wall nor a circle other than the one left out."""
-    room = min(min(x, 1.0 - x), min(y, 1.0 - y))
-    for j in range(n):
-        if j != left_out:
-            room = min(room, np.sqrt((x - v[j]) ** 2 + (y - v[n + j]) ** 2) - v[2 * n + j])
+def clearance(n: int, v: Vector, x: Vector, y: Vector, left_out: int) -> Vector:
+    """The largest radii at the places (x, y) that touch neither a wall nor a circle other than the one left out."""
+    others = np.arange(n) != left_out
+    apart = np.hypot(x[:, None] - v[:n][others], y[:, None] - v[n : 2 * n][others]) - v[2 * n :][others]
+    walls = np.minimum(np.minimum(x, 1.0 - x), np.minimum(y, 1.0 - y))
+    room: Vector = np.minimum(walls, apart.min(axis=1, initial=np.inf))
     return room
 
 
-@compiled
-def start(n: int, v: Vector, rng: np.random.Generator) -> None:
-    """Fills v with random centres and small radii."""
-    for i in range(n):
-        v[i] = rng.random()
-        v[n + i] = rng.random()
-        v[2 * n + i] = 0.3 / np.sqrt(n) * rng.random()
+def start(n: int, rng: np.random.Generator) -> Vector:
+    """Random centres and small radii."""
+    v = rng.random(3 * n)
+    v[2 * n :] *= 0.3 / np.sqrt(n)
+    return v
 
 
-@compiled
 def move(n: int, v: Vector, rng: np.random.Generator) -> None:
     """Takes one circle out, or two, and puts each into the widest of some random places, or anywhere."""
     for _ in range(1 + int(rng.random() < 0.4)):
-        i = int(rng.random() * n)
-        tries = 1 if rng.random() < 0.3 else 40
-        widest = -1.0
-        for _ in range(tries):
-            x, y = rng.random(), rng.random()
-            room = clearance(n, v, x, y, i)
-            if room > widest or tries == 1:
-                widest, v[i], v[n + i] = room, x, y
-        v[2 * n + i] = max(widest, 0.01)
+        i = int(rng.integers(n))
+        x, y = rng.random((2, 1 if rng.random() < 0.3 else _TRIES))
+        room = clearance(n, v, x, y, i)
+        widest = int(np.argmax(room))
+        v[i], v[n + i], v[2 * n + i] = x[widest], y[widest], max(room[widest], 0.01)

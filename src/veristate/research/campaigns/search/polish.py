@@ -4,7 +4,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import linprog
 
-from veristate.research.campaigns.search.problems import Problem, constraints, pull_back, settle
+from veristate.research.campaigns.search.problems import Problem, Shape, constraints, pull_back, settled
 
 Vector = NDArray[np.float64]
 
@@ -15,13 +15,12 @@ def polished(problem: Problem, v: Vector, first_step: float = 1e-4) -> Vector:
     Maths: maximise c.d under h + J d >= 0, |d| <= step, with steps that fall tenfold: where v is a vertex of the active
     constraints this is Newton's method. Lengths are given in steps, so that the solver's tolerance shrinks with them.
     """
-    signs, hull = np.zeros(problem.n * (problem.n - 1) * (problem.n - 2) // 6), np.full(problem.n, -1)
-    settle(problem.kind, problem.n, v, signs, hull)
+    shape = settled(problem, v)
     now, h, step = v.copy(), np.zeros(problem.constraints), first_step
     while step > 1e-13:
-        constraints(problem.kind, problem.n, now, signs, hull, h)
+        constraints(shape, now, h)
         near = h < 50.0 * step + 1e-6
-        jacobian = _jacobian(problem, now, signs, hull, np.flatnonzero(near))
+        jacobian = _jacobian(problem, shape, now, np.flatnonzero(near))
         found = linprog(
             -problem.objective, A_ub=-jacobian, b_ub=h[near] / step, bounds=(-1.0, 1.0), method="highs",
             options={"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10},
@@ -32,10 +31,10 @@ def polished(problem: Problem, v: Vector, first_step: float = 1e-4) -> Vector:
     return now
 
 
-def _jacobian(problem: Problem, v: Vector, signs: Vector, hull: NDArray[np.int64], which: NDArray[np.int64]) -> Vector:
+def _jacobian(problem: Problem, shape: Shape, v: Vector, which: NDArray[np.int64]) -> Vector:
     made, weights = np.zeros((len(which), len(v))), np.zeros(problem.constraints)
     for row, k in enumerate(which):
         weights[k] = 1.0
-        pull_back(problem.kind, problem.n, v, signs, hull, weights, made[row])
+        pull_back(shape, v, weights, made[row])
         weights[k] = 0.0
     return made

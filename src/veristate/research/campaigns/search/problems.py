@@ -1,18 +1,23 @@
 """The four problems behind one door for the solver: maximise a linear objective where h(v) >= 0.
 
-A number chooses the problem, since compiled code keeps no functions as arguments from one process to the next.
+The type of a shape chooses the problem inside compiled code, so that only what is asked for is compiled.
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from veristate.research.campaigns.compiled import compiled
+from veristate.research.campaigns.compiled import by_type
 from veristate.research.campaigns.search import heilbronn, packing, spread
+from veristate.research.campaigns.search.heilbronn import Heilbronn
+from veristate.research.campaigns.search.packing import Packing
+from veristate.research.campaigns.search.spread import Spread
 
 Vector = NDArray[np.float64]
-Indices = NDArray[np.int64]
+Shape = Packing | Spread | Heilbronn
+_MODULES: dict[type, Any] = {Packing: packing, Spread: spread, Heilbronn: heilbronn}
 
 PACKING, RATIO, TRIANGLE, CONVEX = range(4)
 
@@ -43,52 +48,51 @@ def problem(kind: int, n: int) -> Problem:
     return Problem(kind=kind, n=n, objective=objective, constraints=rows)
 
 
-@compiled
-def constraints(kind: int, n: int, v: Vector, signs: Vector, hull: Indices, h: Vector) -> None:
+def settled(problem: Problem, v: Vector) -> Shape:
+    """The problem as compiled code takes it, with what stays fixed while a local solution runs from v."""
+    if problem.kind == PACKING:
+        return Packing(problem.n)
+    if problem.kind == RATIO:
+        return Spread(problem.n)
+    return heilbronn.settled(problem.n, problem.kind == TRIANGLE, v)
+
+
+def constraints(shape: Shape, v: Vector, h: Vector) -> None:
     """Fills h with the constraints' values."""
-    if kind == PACKING:
-        packing.constraints(n, v, h)
-    elif kind == RATIO:
-        spread.constraints(n, v, h)
-    else:
-        heilbronn.constraints(n, kind == TRIANGLE, v, signs, hull, h)
+    _MODULES[type(shape)].constraints(shape, v, h)
 
 
-@compiled
-def pull_back(kind: int, n: int, v: Vector, signs: Vector, hull: Indices, w: Vector, g: Vector) -> None:
+def pull_back(shape: Shape, v: Vector, w: Vector, g: Vector) -> None:
     """Adds to g the gradient of w . h."""
-    if kind == PACKING:
-        packing.pull_back(n, v, w, g)
-    elif kind == RATIO:
-        spread.pull_back(n, v, w, g)
-    else:
-        heilbronn.pull_back(n, kind == TRIANGLE, v, signs, hull, w, g)
+    _MODULES[type(shape)].pull_back(shape, v, w, g)
 
 
-@compiled
-def settle(kind: int, n: int, v: Vector, signs: Vector, hull: Indices) -> None:
-    """Fixes what stays fixed while a local solution runs from v: orientations and hull of a Heilbronn problem."""
-    if kind >= TRIANGLE:
-        heilbronn.orient(n, v, signs, hull)
+@by_type(constraints)
+def _constraints(shape: Any, v: Any, h: Any) -> Any:
+    function = _MODULES[shape.instance_class].constraints
+    return lambda shape, v, h: function(shape, v, h)
 
 
-@compiled
-def start(kind: int, n: int, v: Vector, rng: np.random.Generator) -> None:
-    """Fills v with a random place to begin from."""
-    if kind == PACKING:
-        packing.start(n, v, rng)
-    elif kind == RATIO:
-        spread.start(n, v, rng)
-    else:
-        heilbronn.start(n, kind == TRIANGLE, v, rng)
+@by_type(pull_back)
+def _pull_back(shape: Any, v: Any, w: Any, g: Any) -> Any:
+    function = _MODULES[shape.instance_class].pull_back
+    return lambda shape, v, w, g: function(shape, v, w, g)
 
 
-@compiled
-def move(kind: int, n: int, v: Vector, rng: np.random.Generator) -> None:
+def start(problem: Problem, rng: np.random.Generator) -> Vector:
+    """A random place to begin from."""
+    if problem.kind == PACKING:
+        return packing.start(problem.n, rng)
+    if problem.kind == RATIO:
+        return spread.start(problem.n, rng)
+    return heilbronn.start(problem.n, problem.kind == TRIANGLE, rng)
+
+
+def move(problem: Problem, v: Vector, rng: np.random.Generator) -> None:
     """Changes v by one random hop."""
-    if kind == PACKING:
-        packing.move(n, v, rng)
-    elif kind == RATIO:
-        spread.move(n, v, rng)
+    if problem.kind == PACKING:
+        packing.move(problem.n, v, rng)
+    elif problem.kind == RATIO:
+        spread.move(problem.n, v, rng)
     else:
-        heilbronn.move(n, kind == TRIANGLE, v, rng)
+        heilbronn.move(problem.n, problem.kind == TRIANGLE, v, rng)

@@ -3,6 +3,8 @@
 The objective is -t: the least squared ratio.
 """
 
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -11,14 +13,21 @@ from veristate.research.campaigns.compiled import compiled
 Vector = NDArray[np.float64]
 
 
+class Spread(NamedTuple):
+    """The type by which compiled code knows this problem."""
+
+    n: int
+
+
 def sizes(n: int) -> tuple[int, int]:
     """The numbers of variables and of constraints."""
     return 2 * n + 1, n * (n - 1)
 
 
 @compiled
-def constraints(n: int, v: Vector, h: Vector) -> None:
-    """Fills h: for each pair, its squared distance less 1, and t less it, the latter scaled to the former's size."""
+def constraints(shape: Spread, v: Vector, h: Vector) -> None:
+    """Fills h: for each pair, its squared distance less 1, and t less it."""
+    n = shape.n
     k = 0
     t = v[2 * n]
     for i in range(n):
@@ -30,8 +39,9 @@ def constraints(n: int, v: Vector, h: Vector) -> None:
 
 
 @compiled
-def pull_back(n: int, v: Vector, w: Vector, g: Vector) -> None:
+def pull_back(shape: Spread, v: Vector, w: Vector, g: Vector) -> None:
     """Adds to g the gradient of w . h."""
+    n = shape.n
     k = 0
     for i in range(n):
         for j in range(i):
@@ -46,21 +56,16 @@ def pull_back(n: int, v: Vector, w: Vector, g: Vector) -> None:
             k += 2
 
 
-@compiled
-def start(n: int, v: Vector, rng: np.random.Generator) -> None:
-    """Fills v with random points at about the right distances."""
-    side = 0.9 * np.sqrt(n)
-    for i in range(2 * n):
-        v[i] = side * rng.random()
-    v[2 * n] = n
+def start(n: int, rng: np.random.Generator) -> Vector:
+    """Random points at about the right distances."""
+    return np.append(0.9 * np.sqrt(n) * rng.random(2 * n), float(n))
 
 
-@compiled
 def move(n: int, v: Vector, rng: np.random.Generator) -> None:
     """Puts one point, or two, somewhere else within the spread of the others."""
     span = np.sqrt(v[2 * n])
     x, y = np.mean(v[:n]), np.mean(v[n : 2 * n])
     for _ in range(1 + int(rng.random() < 0.4)):
-        i = int(rng.random() * n)
+        i = int(rng.integers(n))
         v[i] = x + span * (rng.random() - 0.5)
         v[n + i] = y + span * (rng.random() - 0.5)

@@ -1,12 +1,12 @@
-"""A walk of basin hops from Python: what is worked on, and the best so far."""
+"""Monotone basin hopping: a hop, a local solution, kept when it is better; a new start after many that were not."""
 
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from veristate.research.campaigns.search.hopping import hop
-from veristate.research.campaigns.search.problems import CONVEX, PACKING, RATIO, TRIANGLE, Problem
+from veristate.research.campaigns.search.augmented import local_solution
+from veristate.research.campaigns.search.problems import CONVEX, PACKING, RATIO, TRIANGLE, Problem, move, start
 
 Vector = NDArray[np.float64]
 
@@ -41,13 +41,25 @@ class Walk:
 
     def go(self, hops: int, rng: np.random.Generator) -> bool:
         """Whether that many hops, or fewer where a start ended, bettered the best."""
-        problem = self.problem
-        self.value, self.stalls, made = hop(
-            problem.kind, problem.n, problem.objective, problem.constraints, self.current, self.value, self.stalls,
-            PATIENCE, hops, rng, _PENALTY[problem.kind], _ROUNDS, _ITERATIONS, _ACCURACY,
-        )  # fmt: skip
-        self.hops += made
+        for _ in range(hops):
+            fresh = self.stalls >= PATIENCE
+            trial = start(self.problem, rng) if fresh else self.current.copy()
+            if not fresh:
+                move(self.problem, trial, rng)
+            found = self._solved(trial)
+            self.hops += 1
+            if fresh or found > self.value + 1e-9:
+                self.current, self.value, self.stalls = trial, found, 0
+            else:
+                self.stalls += 1
+            if self.stalls >= PATIENCE:
+                break
         if self.value <= self.best_value + 1e-7:
             return False
         self.best, self.best_value = self.current.copy(), self.value
         return True
+
+    def _solved(self, v: Vector) -> float:
+        """The objective of the local solution that v becomes; -inf where it did not become feasible."""
+        worst = local_solution(self.problem, v, _PENALTY[self.problem.kind], _ROUNDS, _ITERATIONS, _ACCURACY)
+        return float(self.problem.objective @ v) if worst < 10.0 * _ACCURACY else -np.inf

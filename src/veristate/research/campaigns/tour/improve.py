@@ -16,17 +16,20 @@ _REACH = 8
 
 
 def improved(
-    instance: Instance, plan: Plan, tour: Tour, rng: np.random.Generator, enough: Callable[[], bool], patience: int
-) -> Tour:
-    """The best tour found by random changes, each kept when it is better, until `patience` in a row were not."""
+    instance: Instance, plan: Plan, tour: Tour, rng: np.random.Generator, enough: Callable[[], bool],
+    patience: int, changes: int = 10**9,
+) -> Tour:  # fmt: skip
+    """The best tour found by random changes, each kept when it is better, until `patience` in a row were not, or as
+    many as `changes` were.
+    """
     best, stalls = tour, 0
-    while stalls < patience and not enough():
+    while stalls < patience and changes and not enough():
         change = _changed(instance, plan, best, rng)
         found = None if change is None else followed(instance, plan, best, change)
         if found is None:
             stalls += 1
         else:
-            best, stalls = found, 0
+            best, stalls, changes = found, 0, changes - 1
     return best
 
 
@@ -41,8 +44,9 @@ def followed(instance: Instance, plan: Plan, tour: Tour, change: Change) -> Tour
         exceptions=tuple(leg for leg in sorted(exceptions) if leg < legs),
     )
     for place in range(legs + 1, instance.size):
-        longer = led_on(instance, plan.orbits, led, order[place], place - 1 in exceptions)
-        if longer is None or (place > last and longer.end >= tour.arrivals[place - 1] - 1e-9):
+        before = (tour.arrivals[place - 1] if place > last else tour.end) - 1e-9
+        longer = led_on(instance, plan.orbits, led, order[place], place - 1 in exceptions, before)
+        if longer is None:
             return None
         led = longer
     return led if led.end < tour.end - 1e-6 else None

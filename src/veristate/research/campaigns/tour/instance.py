@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from veristate.core import EnvironmentUnusableError, InputError
+from veristate.research.tasks.data import VARIABLE
 
-VARIABLE = "VERISTATE_DATA"
 DAY = 86_400.0
 MU = 4.9048695e12  # of the Moon, m^3 / s^2
 REVOLUTIONS = 20

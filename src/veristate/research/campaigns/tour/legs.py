@@ -7,14 +7,33 @@ import numpy as np
 from numpy.typing import NDArray
 
 from veristate.research.campaigns.compiled import compiled
-from veristate.research.campaigns.tour.instance import DAY, REVOLUTIONS
+from veristate.research.campaigns.tour.instance import DAY, MU, REVOLUTIONS
 from veristate.research.campaigns.tour.lambert import cheapest
-from veristate.research.campaigns.tour.orbits import place
 
 Array = NDArray[np.float64]
 
 _GOLDEN = 0.6180339887498949
 _NEAR = 1.4  # a cell of the grid whose cost is below this many times the limit is looked at closely
+
+
+@compiled
+def place(orbit: Array, day: float, r: Array, v: Array) -> None:
+    """Fills r and v with the target's position [m] and velocity [m/s] that many days after the instance's epoch."""
+    a, e = orbit[0], orbit[1]
+    mean = orbit[2] + orbit[3] * day
+    mean -= 2.0 * np.pi * np.floor(mean / (2.0 * np.pi))
+    angle = mean if e < 0.8 else np.pi
+    for _ in range(50):
+        step = (angle - e * np.sin(angle) - mean) / (1.0 - e * np.cos(angle))
+        angle -= step
+        if abs(step) < 1e-14:
+            break
+    c, s = np.cos(angle), np.sin(angle)
+    across = np.sqrt(1.0 - e * e)
+    rate = np.sqrt(MU * a) / (a * (1.0 - e * c))
+    for k in range(3):
+        r[k] = a * ((c - e) * orbit[4 + k] + across * s * orbit[7 + k])
+        v[k] = rate * (-s * orbit[4 + k] + across * c * orbit[7 + k])
 
 
 @compiled

@@ -3,7 +3,6 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from veristate.research.campaigns.compiled import compiled
 from veristate.research.campaigns.tour.instance import DAY, MU
 
 Array = NDArray[np.float64]
@@ -20,21 +19,18 @@ def prepared(elements: Array) -> Array:
     return np.ascontiguousarray(np.concatenate([head, p, q, normal], axis=1))
 
 
-@compiled
-def place(orbit: Array, day: float, r: Array, v: Array) -> None:
-    """Fills r and v with the target's position [m] and velocity [m/s] that many days after the instance's epoch."""
-    a, e = orbit[0], orbit[1]
-    mean = orbit[2] + orbit[3] * day
-    mean -= 2.0 * np.pi * np.floor(mean / (2.0 * np.pi))
-    angle = mean if e < 0.8 else np.pi
+def places(orbits: Array, days: Array) -> tuple[Array, Array]:
+    """Positions [m] and velocities [m/s], a row each, of one target per day given."""
+    a, e = orbits[:, 0], orbits[:, 1]
+    mean = np.mod(orbits[:, 2] + orbits[:, 3] * days, 2.0 * np.pi)
+    angle = np.where(e < 0.8, mean, np.pi)
     for _ in range(50):
         step = (angle - e * np.sin(angle) - mean) / (1.0 - e * np.cos(angle))
-        angle -= step
-        if abs(step) < 1e-14:
+        angle = angle - step
+        if np.all(np.abs(step) < 1e-14):
             break
-    c, s = np.cos(angle), np.sin(angle)
-    across = np.sqrt(1.0 - e * e)
-    rate = np.sqrt(MU * a) / (a * (1.0 - e * c))
-    for k in range(3):
-        r[k] = a * ((c - e) * orbit[4 + k] + across * s * orbit[7 + k])
-        v[k] = rate * (-s * orbit[4 + k] + across * c * orbit[7 + k])
+    c, s = np.cos(angle)[:, None], np.sin(angle)[:, None]
+    across = np.sqrt(1.0 - e * e)[:, None]
+    rate = (np.sqrt(MU * a) / a)[:, None] / (1.0 - e[:, None] * c)
+    p, q = orbits[:, 4:7], orbits[:, 7:10]
+    return a[:, None] * ((c - e[:, None]) * p + across * s * q), rate * (across * c * q - s * p)

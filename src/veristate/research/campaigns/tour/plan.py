@@ -14,17 +14,23 @@ from veristate.research.campaigns.tour.orbits import prepared
 
 Array = NDArray[np.float64]
 
+_TOLERANCE = 0.11
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """Stretches of targets in order, each sorted along the walk. `turning` is a lower estimate of the m/s from one to
-    another: of the change of plane alone. `along` is where a target lies on the walk, in radians.
+    """Stretches of targets in order, each sorted along a short path through its planes.
+
+    `turning_estimate` is a lower estimate of the m/s from one to another: of the change of plane alone. `along` is
+    where a target lies on that path, in radians. `tolerance` is how far, in allowances of m/s, a target may be left
+    behind for nothing: far where planes lie close and phases matter more.
     """
 
     stretches: tuple[tuple[int, ...], ...]
     orbits: Array
     turning_estimate: Array
     along: Array
+    tolerance: Array
 
 
 def planned(instance: Instance, descending: bool = False, margin: float = 0.045) -> Plan:
@@ -51,10 +57,35 @@ def planned(instance: Instance, descending: bool = False, margin: float = 0.045)
             rest = rest[len(passed) :]
         stretches.append(group)
     stretches.append(rest)
+    walks = [_short_path(each, angles, along) for each in stretches if each]
+    on_path, tolerance = np.zeros(instance.size), np.zeros(instance.size)
+    for walk in walks:
+        on_path[walk] = np.concatenate([[0.0], np.cumsum(angles[walk[:-1], walk[1:]])])
+        step = float(np.sum(turning[walk[:-1], walk[1:]])) / len(walk)
+        tolerance[walk] = max(_TOLERANCE, 0.5 - 5.0 * step / instance.dv)
     return Plan(
-        stretches=tuple(tuple(each) for each in stretches if each),
-        orbits=orbits, turning_estimate=turning, along=along,
+        stretches=tuple(tuple(walk.tolist()) for walk in walks),
+        orbits=orbits, turning_estimate=turning, along=on_path, tolerance=tolerance,
     )  # fmt: skip
+
+
+def _short_path(members: list[int], angles: Array, along: Array) -> NDArray[np.int64]:
+    """The members on a short path through their planes, from the first along the walk to the last: 2-opt.
+
+    Inclination alone says little near a right angle, where planes of one inclination lie far apart.
+    """
+    path = np.array(sorted(members, key=lambda k: float(along[k])))
+    for _ in range(20 * len(path)):
+        here, after = path[:-1], path[1:]
+        steps = angles[here, after]
+        # What turning round the part between two legs saves.
+        saved = steps[:, None] + steps[None, :] - angles[np.ix_(here, here)] - angles[np.ix_(after, after)]
+        best = int(np.argmax(np.triu(saved, 1)))
+        i, j = divmod(best, len(steps)) if len(steps) else (0, 0)
+        if not j > i or saved[i, j] < 1e-9:
+            break
+        path[i + 1 : j + 1] = path[i + 1 : j + 1][::-1]
+    return path
 
 
 def _groups(low: NDArray[np.int64], along: Array) -> list[list[int]]:

@@ -7,12 +7,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from veristate.research.campaigns.compiled import compiled
 from veristate.research.campaigns.exact.rational import text_upper
 from veristate.research.campaigns.exact.reading import UnusableError, numbers, read_solution
+from veristate.research.campaigns.tour.arcs import cheapest_arcs
 from veristate.research.campaigns.tour.instance import DAY, EPSILON, REVOLUTIONS, Instance, read_instance
-from veristate.research.campaigns.tour.lambert import cheapest
-from veristate.research.campaigns.tour.orbits import place, prepared
+from veristate.research.campaigns.tour.orbits import places, prepared
 from veristate.research.tasks import Rejection, Score
 
 Array = NDArray[np.float64]
@@ -75,14 +74,8 @@ def first_broken(instance: Instance, departures: Array, flights: Array, order: O
     return ""
 
 
-@compiled
 def leg_costs(orbits: Array, departures: Array, flights: Array, order: Order) -> Array:
     """The m/s of each leg: the cheapest arc of 0 to 20 turns, both ways round, both branches."""
-    made = np.empty(len(departures))
-    scratch = np.empty((6, 3))
-    r1, w1, r2, w2, v1, v2 = scratch[0], scratch[1], scratch[2], scratch[3], scratch[4], scratch[5]
-    for leg in range(len(departures)):
-        place(orbits[order[leg]], departures[leg], r1, w1)
-        place(orbits[order[leg + 1]], departures[leg] + flights[leg], r2, w2)
-        made[leg] = cheapest(r1, w1, r2, w2, flights[leg] * DAY, 3, 0, REVOLUTIONS, v1, v2)
-    return made
+    r1, w1 = places(orbits[order[:-1]], departures)
+    r2, w2 = places(orbits[order[1:]], departures + flights)
+    return cheapest_arcs(r1, w1, r2, w2, flights * DAY, REVOLUTIONS)

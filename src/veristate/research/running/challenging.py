@@ -1,0 +1,91 @@
+"""Running a committed evaluation again, from the commitment and the task as it lies here."""
+
+import json
+import tempfile
+import uuid
+from collections.abc import Mapping
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from veristate.attest import environment_of
+from veristate.core import InputError, UndecidedError, digest
+from veristate.research.evaluating import evaluate
+from veristate.research.processes import Launch
+from veristate.research.running.committing import LIBRARIES, said_of
+from veristate.research.running.opening import task_digest
+from veristate.research.running.working import campaign_sandbox
+from veristate.research.tasks import Task, bundled_tasks, read_task
+
+
+def rerun(inputs: Mapping[str, bytes], _seed: bytes, *, folder: Path | None = None) -> bytes | None:
+    """The judgement of a committed candidate by the task as it lies here: a bundled one, or that in `folder`; None when
+    the evaluator fails here.
+
+    Raises: UndecidedError when the same task is not here; InputError for inputs that are none of an evaluation.
+    """
+    try:
+        said = json.loads(inputs["evaluator"])
+        task, audited = _task(said, folder), said["audit"]
+        files = [(bytes.fromhex(path).decode("utf-8", "surrogateescape"), name) for path, name in _listed(inputs)]
+    except (ValueError, KeyError, TypeError) as error:
+        raise InputError(f"the committed inputs are none of an evaluation: {error!r}") from error
+    code = task.audit if audited else task.evaluator
+    assert code is not None
+    with tempfile.TemporaryDirectory() as above:
+        candidate, scratch = Path(above, "candidate"), Path(above, "run")
+        candidate.mkdir()
+        scratch.mkdir()
+        for place, (path, name) in enumerate(files):
+            _write(candidate, path, inputs[f"file {place}"], name)
+        judged = evaluate(
+            task,
+            code,
+            candidate=candidate,
+            scratch=scratch,
+            mark=uuid.uuid4().hex,
+            confine=campaign_sandbox(task) or _unconfined,
+            checked=said["checked"],
+        )
+    return None if judged.status == "failed" else said_of(judged)
+
+
+def environment(_inputs: Mapping[str, bytes]) -> dict[str, str]:
+    """This machine's, by the names that a policy of an evaluation gives."""
+    return environment_of(*LIBRARIES)
+
+
+def recorded_folder(inputs: Mapping[str, bytes]) -> Path:
+    """Where the recorder had the task."""
+    return Path(json.loads(inputs["evaluator"])["folder"])
+
+
+def _task(said: Mapping[str, Any], folder: Path | None) -> Task:
+    bundled = bundled_tasks().get(said["task"])
+    where = folder or bundled
+    if where is None:
+        raise UndecidedError(f"the task {said['task']} does not come with veristate; give its folder with --folder")
+    task = read_task(where)
+    if task_digest(task) != said["task_digest"]:
+        raise UndecidedError(
+            f"the task in {where} is not the one that was evaluated by (its files or modules differ); give that one "
+            "with --folder"
+        )
+    return task
+
+
+def _listed(inputs: Mapping[str, bytes]) -> list[tuple[str, str]]:
+    return [(path, name) for path, name in json.loads(inputs["candidate"])]
+
+
+def _write(folder: Path, path: str, data: bytes, name: str) -> None:
+    """Writes a file of the candidate. Raises: InputError for a path that leads out of `folder`, or other bytes."""
+    parts = PurePosixPath(path).parts
+    if not parts or path.startswith("/") or ".." in parts or "\0" in path or digest(data) != name:
+        raise InputError(f"the committed candidate has a file {path!r} that is no file of a candidate")
+    target = folder.joinpath(*parts)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    target.write_bytes(data)
+
+
+def _unconfined(launch: Launch) -> Launch:
+    return launch
