@@ -1,5 +1,7 @@
 """Certified passes through the trusted process: what a suspect device hands over is fixed there, checked or refused."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from device_cases import herg, herg_candidates, herg_spec, tiny_candidates, tiny_spec
@@ -141,12 +143,13 @@ def test_what_is_not_the_device_s_to_say_is_refused(process, suspect, question, 
 
 
 def test_without_a_plan_nothing_is_certified():
-    """And models of a factory are recomputed in full, with the reason."""
+    """And models of a factory are recomputed in full, with the reason, where Chemprop may be missing."""
     rules = (Rule(kind="top_k", count=1),)
     with TrustedExecutor(tiny_spec(), tiny_candidates(4)) as executor:
         planned = executor.plan(PROBES)
         assert (planned.strategy, planned.followed, planned.predicted) == ("full", False, None)
         assert "factory" in planned.reason
+        assert "rdkit" not in Path(f"/proc/{executor.pid}/maps").read_text()
         with pytest.raises(InputError, match="planned before"):
             executor.certify(Question(rules=rules, ids=tiny_candidates(4).ids), PROBES, no_export)
 

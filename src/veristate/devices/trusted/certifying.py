@@ -33,11 +33,11 @@ class Certifier:
 
     def plan(self, header: dict[str, Any]) -> PlannedPass:
         """How the pass will be certified; in full where its models can't be followed."""
-        from veristate.devices.certified import plan_pass
-
         wanted, side = Wanted(**header["wanted"]), self._followed()
         if isinstance(side, Declined):
             return PlannedPass(strategy="full", reason=f"{side.reason}; full instead", predicted=None, followed=False)
+        from veristate.devices.certified import plan_pass  # Chemprop comes with it, which a factory does without
+
         self._planned = plan_pass(side, wanted, time.process_time)
         plan = self._planned.plan
         return PlannedPass(strategy=plan.strategy, reason=plan.reason, predicted=plan.predicted(plan.strategy))
