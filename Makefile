@@ -27,7 +27,7 @@ run: $(VENV)/.ready
 	$(BIN)/veristate screen --inject case2 --seed 7 --recovery restore --compare --store runs/store --out runs/out --report runs/report.html
 
 test: lint
-	$(BIN)/pytest -m 'not soak' --numprocesses $(JOBS) --dist loadfile
+	$(BIN)/pytest -m 'not soak' --numprocesses $(JOBS) --dist loadfile --no-loadscope-reorder
 
 lint: $(VENV)/.ready
 	$(BIN)/ruff check .

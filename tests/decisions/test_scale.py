@@ -309,14 +309,14 @@ def compare_with_brute_force(cases: int, seed: int):
             assert found.open_listed.tolist() == np.flatnonzero(undecided[i]).tolist()
 
 
-def test_a_hundred_thousand_small_cases_agree_with_brute_force():
+def test_twenty_thousand_small_cases_agree_with_brute_force():
     """Certified, chosen and open as the comparison of all pairs says."""
-    compare_with_brute_force(100_000, 1)
+    compare_with_brute_force(20_000, 1)
 
 
 @pytest.mark.soak
 def test_a_million_small_cases_agree_with_brute_force():
-    """The same, ten times as many."""
+    """The same, fifty times as many."""
     compare_with_brute_force(1_000_000, 2)
 
 

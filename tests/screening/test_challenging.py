@@ -29,8 +29,12 @@ def exported(tmp_path, which):
 
 
 def test_an_honest_screening_is_consistent_and_a_changed_score_is_not(step, tmp_path):
-    """Run again from the export alone the certified table has the same bytes; one with another digit does not."""
+    """Run again from the export alone the certified table has the same bytes; one with another digit does not.
+
+    The policy compares the table bit for bit, in the environment that the contract names.
+    """
     here = environment(step.inputs)
+    assert (step.policy.metric, step.compared, step.policy.environment) == (EXACT.metric, "table", here)
     judged = challenge_step(step, rerun, SEEDS, environment=here)
     assert (judged.finding, judged.reruns) == (Finding.CONSISTENT, 1)
     table = step.outputs["table"]
@@ -43,13 +47,6 @@ def test_an_honest_screening_is_consistent_and_a_changed_score_is_not(step, tmp_
     assert challenge_step(wrong, rerun, SEEDS, environment=here).finding is Finding.INCONSISTENT
     moved = here | {"torch": "another"}
     assert challenge_step(wrong, rerun, SEEDS, environment=moved).finding is Finding.ENVIRONMENT_DRIFT
-
-
-def test_a_screening_says_what_may_differ(step):
-    """Its policy compares the table bit for bit, in the environment that the contract names."""
-    assert step.policy.metric == EXACT.metric
-    assert step.compared == "table"
-    assert step.policy.environment == environment(step.inputs)
 
 
 def test_nothing_certified_is_nothing_committed_to(screen, tmp_path):
