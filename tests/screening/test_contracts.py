@@ -121,9 +121,13 @@ def test_a_faulty_pass_is_certified_exactly_and_every_record_says_so(slice_of_he
 
 
 def test_rounded_layers_are_certified_value_by_value_the_same_in_every_batch(slice_of_herg, tmp_path):
-    """C3 in bf16: the certified table is no device's bits: batches and faults don't move it; every record says so."""
-    found = slice_of_herg(contract="rounded", dtype="bf16", request_id="rounded")
+    """C3 in bf16: the certified table is no device's bits: batches and faults don't move it; every record says so.
+
+    Probes can't see layers that hand over rounded rows, so memoised values are taken, with the reason.
+    """
+    found = slice_of_herg(contract="rounded", dtype="bf16", strategy="probes", request_id="rounded")
     content = found.to_json()
+    assert "before rounding" in content["strategy_reason"]
     assert (content["contract"], content["delta"], content["certifies"]) == ("C3", "0", "values")
     assert (found.certificate.contract_kind, content["strategy"], found.committed) == ("C3", "memo", True)
     assert "rounded correctly" in "\n".join(summary_lines(found))
@@ -133,9 +137,6 @@ def test_rounded_layers_are_certified_value_by_value_the_same_in_every_batch(sli
         contract="rounded", dtype="bf16", strategy="full", batch=17, inject="case2", seed=3, request_id="again"
     )
     assert other.certificate.table == found.certificate.table
-    probed = slice_of_herg(contract="rounded", dtype="bf16", strategy="probes", request_id="asked")
-    assert "before rounding" in probed.to_json()["strategy_reason"]
-    assert probed.certificate.table == found.certificate.table
 
 
 def test_whole_numbers_are_refused_for_models_in_real_ones(slice_of_herg, screen):
