@@ -40,6 +40,9 @@ ANCHOR = 19 / 29  # what the paper's per-execution threshold caught at k = 5
 SPLITS, EACH = 60, 2  # of the bank's questions; executions of a kind for each question judged in a split
 FEWEST = 25  # public questions: 19 of them calibrate
 
+BOUND = f"the bound allows {0.01 * RECORDERS:.0f} on average, for any number of challenges"
+NO_BOUND = "no bound: a question is challenged many times, which is not exchangeable with the reference"
+
 
 def main() -> None:
     """Measures and writes the table."""
@@ -77,7 +80,7 @@ def synthetic_claims() -> list[Claim]:
         return largest(short, synthetic(rng, outputs=K + 1, offset=fabricates))
 
     reference = [score(False) for _ in range(CALIBRATION)]
-    return claims + watched_claims("simulated family", watch(lambda: (reference, score), rng))
+    return claims + watched_claims("simulated family", watch(lambda: (reference, score), rng), BOUND)
 
 
 def bank_claims(cells: Sequence[Cell]) -> list[Claim]:
@@ -98,7 +101,9 @@ def bank_claims(cells: Sequence[Cell]) -> list[Claim]:
             claims.append(rule_claim(f"{about}: {name}", tallies, kind, bar=is_path and kind == KINDS[0]))
     claims.append(detectable_claim(about, stages))
     chance = random.Random(13)
-    return claims + watched_claims(about, watch(lambda: bank_recorder(stages, chance), np.random.default_rng(3)))
+    return claims + watched_claims(
+        about, watch(lambda: bank_recorder(stages, chance), np.random.default_rng(3)), NO_BOUND
+    )
 
 
 def rule_claim(name: str, tallies: Mapping[str, Tally], kind: str, *, bar: bool) -> Claim:
@@ -149,7 +154,7 @@ def detectable_claim(about: str, stages: Sequence[Stage]) -> Claim:
     )
 
 
-def watched_claims(about: str, watched: Watched) -> list[Claim]:
+def watched_claims(about: str, watched: Watched, allowed: str) -> list[Claim]:
     """Fabricators of every step, and honest recorders watched over all of their challenges."""
     claims = [
         Claim(
@@ -166,7 +171,7 @@ def watched_claims(about: str, watched: Watched) -> list[Claim]:
             unit=f"of {RECORDERS} recorders over {CHALLENGES} challenges",
             bar="0",
             met=watched.accused == 0,
-            detail=f"the bound allows {0.01 * RECORDERS:.0f} on average, for any number of challenges",
+            detail=allowed,
         ),
     ]
     for claim in claims:

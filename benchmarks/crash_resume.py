@@ -83,6 +83,8 @@ while True:
     x += 1
 """
 KILLS_EACH, PATIENCE_S = 20, 3.0
+# How long a victim is looked for, and how many of each kind there must be for a row to say more than "reported".
+SEEK_S, LEAST = 5.0, 5
 VICTIMS = {"worker": "climber.py", "evaluator": "judge.py", "job": "sleep 300"}
 
 
@@ -124,8 +126,8 @@ def campaign(base: Path, kills: int, seed: int, sandbox: bool) -> tuple[Counter[
         victim = chance.choice(["engine", "engine", *VICTIMS])
         wait(home, process, chance.uniform(0.0, 1.0))
         done += killed(process, victim, seen)
-        if victim != "engine":
-            time.sleep(chance.uniform(0.0, 0.2))
+        if victim != "engine":  # the engine goes on without it, for a moment or for a few stages
+            time.sleep(chance.choice([0.0, 0.2, 2.0]) * chance.random())
         process.kill()
         process.communicate()
         if victim != "engine":
@@ -180,18 +182,19 @@ def wait(home: CampaignHome, process: "subprocess.Popen[str]", seconds: float) -
 
 
 def killed(process: "subprocess.Popen[str]", victim: str, seen: Counter[str]) -> int:
-    """Whether a victim of that kind was there, and was killed."""
-    if victim == "engine":
-        found = [process.pid] if process.poll() is None else []
-    else:
-        found = [pid for pid in below(process.pid) if is_it(pid, victim)]
-    for pid in found[-1:]:
-        try:
-            os.kill(pid, signal.SIGKILL)
-        except ProcessLookupError:
-            return 0
-        seen[f"{victim} killed"] += 1
-        return 1
+    """Whether a victim of that kind was there within `SEEK_S`, and was killed."""
+    deadline = time.monotonic() + SEEK_S
+    while process.poll() is None and time.monotonic() < deadline:
+        found = [process.pid] if victim == "engine" else [pid for pid in below(process.pid) if is_it(pid, victim)]
+        for pid in found[-1:]:
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                continue
+            seen[f"{victim} killed"] += 1
+            return 1
+        time.sleep(0.005)
+    seen[f"{victim} not found"] += 1
     return 0
 
 
@@ -279,7 +282,7 @@ def claims(total: Counter[str], slowest: float) -> list[Claim]:
             measured=str(total[name]),
             unit="",
             bar="0",
-            met=total[name] == 0,
+            met=False if total[name] else True if min(kills.values()) >= LEAST else None,
             detail=detail,
         )
         for name in names

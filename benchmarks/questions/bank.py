@@ -55,7 +55,7 @@ def main() -> None:
     have = saved(options.folder)
     questions = own_questions() + public_questions()[: options.questions]
     path = options.folder / FILE
-    with LocalModel(context=2048, keep_prefix=True) as model, path.open("a", encoding="utf-8") as file:
+    with LocalModel(context=2048, keep_prompt=True) as model, path.open("a", encoding="utf-8") as file:
         for question, stage, number in wanted(questions, options.outputs):
             if (question.id, stage, number) in have:
                 continue

@@ -200,6 +200,27 @@ def attempt(model: LocalModel, **decider) -> Transcript:
 
 
 @needs_model
+@pytest.mark.parametrize(
+    ("kept", "goes_on"),
+    [({}, [False] * 3), ({"keep_prefix": True}, [False] * 3), ({"keep_prompt": True}, [False, True, False])],
+)
+def test_a_prompt_is_kept_for_another_seed_only_when_that_was_asked_for(monkeypatch, kept, goes_on):
+    """Attempts that begin alike each begin anew; samples of one prompt need not, and another prompt does."""
+    asked, ask = [], local._Serving.ask
+
+    def noted(self, body, *, seconds):
+        asked.append(body["cache_prompt"])
+        return ask(self, body, seconds=seconds)
+
+    monkeypatch.setattr(local._Serving, "ask", noted)
+    other = replace(ASK, messages=(Message(role="user", content="Name a plant."),))
+    with LocalModel(context=512, **kept) as model:
+        for request in (ASK, replace(ASK, seed=2), other):
+            model.reply(request)
+    assert asked == goes_on
+
+
+@needs_model
 @pytest.mark.soak
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("keep_prefix", [False, True])

@@ -47,10 +47,11 @@ class LocalModel:
     deadline; it ends with `close`, and with this process however that ends. One request at a time.
 
     A reply is a function of its request: no prompt is kept. With `keep_prefix` a request that goes on from the last one
-    and its reply, or asks the last one again (with another seed), doesn't compute the common beginning again, which
-    changes last bits, and saves the more the longer an attempt is. A reply is then a function of its attempt's requests
-    so far: whatever else was asked before, the first one begins anew. Attempts must not interleave, and a continuation
-    is comparable with continuations.
+    and its reply doesn't compute the common beginning again, which changes last bits, and saves the more the longer an
+    attempt is. A reply is then a function of its attempt's requests so far: whatever else was asked before, the first
+    one begins anew. Attempts must not interleave, and a continuation is comparable with continuations. With
+    `keep_prompt` a request that asks the last one again, with another seed, doesn't compute its prompt again: for
+    samples of one prompt, of which none must be repeated to its bits.
 
     Units: `deadline_s` is seconds for one reply, `context` tokens of history and reply together.
     """
@@ -62,6 +63,7 @@ class LocalModel:
         context: int = 8192,
         deadline_s: float = 600.0,
         keep_prefix: bool = False,
+        keep_prompt: bool = False,
     ) -> None:
         """Raises: EnvironmentUnusableError when runtime or weights are missing; InputError for other weights than the
         package's release has, or for a file that can't be read.
@@ -78,6 +80,7 @@ class LocalModel:
         self._context = context
         self._deadline_s = deadline_s
         self._keep_prefix = keep_prefix
+        self._keep_prompt = keep_prompt
         self._before: tuple[Message, ...] = ()
         self._serving: _Serving | None = None
         self._name = MappingProxyType(
@@ -88,6 +91,7 @@ class LocalModel:
                 "context": str(context),
                 "threads": "1",
                 "keep_prefix": "yes" if keep_prefix else "no",
+                **({"keep_prompt": "yes"} if keep_prompt else {}),
             }
         )
 
@@ -98,14 +102,15 @@ class LocalModel:
 
     def reply(self, request: ChatRequest) -> Reply:
         """The model's reply: the same for the same request, in this and in any other process on this kind of machine.
-        (With `keep_prefix`: for the same requests of an attempt.)
+        (With `keep_prefix`: for the same requests of an attempt; not with `keep_prompt`.)
 
         Raises: EnvironmentUnusableError past the deadline, when the process is lost or can't be started, and for a
         history that does not fit the context.
         """
         serving = self._serving or _Serving(self._weights, self._context)
         before, self._before, self._serving = self._before, (), None
-        goes_on = self._keep_prefix and bool(before) and request.messages[: len(before)] in (before, before[:-1])
+        continued = self._keep_prefix and bool(before) and request.messages[: len(before)] == before
+        goes_on = continued or (self._keep_prompt and request.messages == before[:-1])
         try:
             outcome = serving.ask({**request_body(request), "cache_prompt": goes_on}, seconds=self._deadline_s)
         except (OSError, EOFError, ValueError) as error:
