@@ -7,7 +7,7 @@ from typing import BinaryIO
 
 from veristate.core import RefusedError
 from veristate.store.blobs import Blobs
-from veristate.store.content import packed, split
+from veristate.store.content import SPLIT_ABOVE, packed, split
 from veristate.store.files import writing
 from veristate.store.packs import PackDraft
 
@@ -28,6 +28,16 @@ class Batch:
     def has(self, name: str) -> bool:
         """Whether the blob is in the store or will be."""
         return self._blobs.has(name) or bytes.fromhex(name) in self._draft.index
+
+    def has_content(self, name: str, size: int) -> bool:
+        """Whether content of this digest and size is in the store or will be, with its chunks where it has any: a list
+        that nothing names can stay in its pack when a collection takes its chunks out of another.
+        """
+        if not self.has(name):
+            return False
+        if size <= SPLIT_ABOVE or bytes.fromhex(name) in self._draft.index:
+            return True
+        return all(self.has(chunk) for chunk in self._blobs.chunks(name) or ())
 
     def put(self, data: bytes) -> str:
         """The SHA-256 of `data`."""
@@ -69,6 +79,7 @@ def batch(blobs: Blobs, *, compared: bool = True, bytes_upper: int | None = None
     Raises: RefusedError in the block as soon as the store would grow beyond `bytes_upper`.
     """
     with writing(blobs.temporary):
+        blobs.packs.notice_removals()  # none follow in this block: a collection waits for its end
         left = None if bytes_upper is None else bytes_upper - blobs.size_bytes()
         draft = PackDraft(blobs.packs.folder, temporary=blobs.temporary)
         try:

@@ -13,7 +13,7 @@ from typing import BinaryIO
 
 from veristate.core import InputError, TamperError, digest
 from veristate.store.content import chunk_list, is_digest, listed_chunks, packed, split, unpacked
-from veristate.store.files import disk, sync_folder, write_whole
+from veristate.store.files import disk, sync_folder, write_whole, writing
 from veristate.store.packs import Packs
 
 PACKS = "packs"
@@ -49,7 +49,8 @@ class Blobs:
 
     def put_stream(self, source: BinaryIO) -> tuple[str, int]:
         """The SHA-256 and the size of what `source` gives until its end; large content is never held whole."""
-        return split(source, self._keep, self._keep_list)
+        with writing(self.temporary):  # what is found here is not collected before it counts as new again
+            return split(source, self._keep, self._keep_list)
 
     def get(self, name: str) -> bytes:
         """The content of the blob, re-hashed.

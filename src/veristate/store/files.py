@@ -150,9 +150,11 @@ def no_writer(temporary: Path) -> Iterator[None]:
 @contextmanager
 def _locked(folder: Path, how: int) -> Iterator[None]:
     """A block under a flock on the folder itself. It dies with the process, so a kill leaves nothing to clear."""
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    with disk(folder):
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
-        fcntl.flock(descriptor, how)
+        with disk(folder):
+            fcntl.flock(descriptor, how)
         yield
     finally:
         os.close(descriptor)

@@ -39,7 +39,9 @@ class _Reader:
 
 
 class Packs:
-    """The packs in one folder. What other processes add or remove meanwhile is noticed when a blob is not found."""
+    """The packs in one folder. A pack that others add is noticed when a blob is not found, one that they remove when it
+    is opened: a writer, who leaves out what is here, calls `notice_removals` first.
+    """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -94,6 +96,17 @@ class Packs:
             return sorted(path for path in self.folder.iterdir() if _NAME.fullmatch(path.name))
         return []
 
+    def notice_removals(self) -> None:
+        """Returns when no blob is found in a pack that is gone by now, or read from one that was made anew since."""
+        there: set[str] = set()
+        with suppress(FileNotFoundError):
+            there.update(os.listdir(self.folder))  # noqa: PTH208 - names alone, for each snapshot
+        with self._lock:
+            self._open = {}
+            gone = not self._loaded <= there
+        if gone:
+            self.forget()
+
     def forget(self) -> None:
         """Returns when the folder will be read anew."""
         with self._lock:
@@ -102,19 +115,20 @@ class Packs:
     def _find(self, name: str) -> tuple[str, int, int] | None:
         key = bytes.fromhex(name)
         found = self._where.get(key)
-        if found is None and self._load():
+        if found is None:
+            self._load()
             found = self._where.get(key)
         return found
 
-    def _load(self) -> bool:
-        """Whether there were packs that had not been read."""
+    def _load(self) -> None:
+        """Returns when the packs that had not been read are, by this thread or another."""
         with self._lock:
             try:
                 changed = os.stat(self.folder).st_mtime_ns  # noqa: PTH116 - for each blob that is new
             except FileNotFoundError:
-                return False
+                return
             if changed == self._looked:
-                return False
+                return
             new = [path for path in self.paths() if path.name not in self._loaded]
             where = dict(self._where)  # readers do without the lock
             for path in new:
@@ -124,7 +138,6 @@ class Packs:
                     self._loaded.add(name)
             self._where = where
             self._looked = changed
-            return bool(new)
 
     def _reader(self, pack: str) -> _Reader:
         with self._lock:

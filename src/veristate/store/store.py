@@ -13,7 +13,7 @@ from veristate.store.batch import batch
 from veristate.store.blobs import Blobs
 from veristate.store.building import build
 from veristate.store.collecting import Collected, Roots, collect
-from veristate.store.files import disk, locked_folder, remove_dead, sync_all, sync_folder, write_whole
+from veristate.store.files import disk, locked_folder, remove_dead, sync_all, sync_folder, write_whole, writing
 from veristate.store.fsck import StoreFinding, findings
 from veristate.store.seen import Seen
 from veristate.store.swap import put_back, swap_in
@@ -90,6 +90,7 @@ class Store:
 
     def has(self, name: str) -> bool:
         """Whether a blob of this digest is in the store. Its bytes are not read: `get` and `fsck` do that."""
+        self._blobs.packs.notice_removals()
         return self._blobs.has(name)
 
     def tree(self, name: str) -> Tree:
@@ -162,9 +163,10 @@ class Store:
 
         Raises: InputError for a name that is no plain word, or a digest that is not in the store.
         """
-        if not self.has(tree):
-            raise InputError(f"no tree {tree} in {self.root}; only what is there can be pinned")
-        self._roots.pin(name, tree, temporary=self._drafts)
+        with writing(self._drafts):
+            if not self.has(tree):
+                raise InputError(f"no tree {tree} in {self.root}; only what is there can be pinned")
+            self._roots.pin(name, tree, temporary=self._drafts)
 
     def unpin(self, name: str) -> None:
         """Returns when there is no pin of this name."""
@@ -189,7 +191,7 @@ class Store:
         Raises: InputError or TamperError when something that is to be kept is missing or damaged; nothing is removed.
         """
         with disk(self.root):
-            shutil.rmtree(self.root / "seen", ignore_errors=True)  # a quick snapshot must not count on what goes
+            shutil.rmtree(self.root / "seen", ignore_errors=True)  # memories of workspaces, of which many may be gone
             return collect(self._blobs, self._roots, keep, spare_s=spare_s)
 
     def fsck(self, trees: Iterable[str] = ()) -> tuple[StoreFinding, ...]:

@@ -85,7 +85,7 @@ def _capture(walk: _Walk, descriptor: int, where: Path, *, depth: int) -> str:
 def _known(walk: _Walk, name: bytes, status: os.stat_result) -> FileEntry | None:
     """The entry of a file that holds what it held; None when it must be read."""
     blob = walk.seen.blob(status) if walk.seen is not None else None
-    if blob is None or not walk.batch.has(blob):
+    if blob is None or not walk.batch.has_content(blob, status.st_size):
         return None
     return FileEntry(name=name, mode=stat.S_IMODE(status.st_mode), size=status.st_size, blob=blob)
 
