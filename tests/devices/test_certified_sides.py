@@ -211,3 +211,29 @@ def test_a_model_that_pools_goes_through_under_exact_and_rounded(question):
     rounded = certified(question, side, side.device([model], "C3"), kind="C3", strategy="probes")
     assert rounded.values.tobytes() == side.values("C3", "full").tobytes()
     assert np.abs(rounded.values - double).max() < 0.02
+
+
+def test_what_whole_numbers_or_correct_rounding_do_not_hold_is_declined(models, inputs, question):
+    """C4: a ReLU on the inputs, a module called twice, a bias beyond 64 bits. C3: a format with inexact products."""
+
+    class Twice(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.only = torch.nn.Linear(12, 12)
+
+        def forward(self, x):
+            return self.only(torch.relu(self.only(x)))
+
+    huge = torch.nn.Sequential(torch.nn.Linear(12, 1))
+    huge[0].weight.data *= 1e-8
+    huge[0].bias.data[:] = -1e6
+    first = torch.nn.Sequential(torch.nn.ReLU(), torch.nn.Linear(12, 1))
+    for model, why in ((first, "ReLU before 1"), (Twice(), "twice: only"), (huge, "beyond")):
+        found = IntegerSide.of([model.eval()], inputs)
+        assert isinstance(found, Declined)
+        assert why in found.reason
+    with pytest.raises(InputError, match="row 2"):
+        IntegerSide.of(models, inputs).members[0].operands(np.where(np.arange(60)[:, None] == 2, np.nan, inputs))
+    side = ChainSide.of(models, inputs, dtype="fp64")
+    with pytest.raises(RefusedError, match="not exact"):
+        certified(question, side, None, kind="C3")

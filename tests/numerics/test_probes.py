@@ -21,6 +21,8 @@ from veristate.numerics.probes import (
     check_rows,
     chi2_cdf_upper,
     chi2_quantile_lower,
+    masked_reach,
+    row_norms_upper,
     spectral_norm_upper,
 )
 from veristate.numerics.probes.draws import SEED_BYTES
@@ -316,3 +318,30 @@ def test_an_export_of_narrow_integers_is_refused():
     """Rows are float32, float64 or int64."""
     with pytest.raises(InputError, match="float64 or int64"):
         Export.fix({"y": [np.zeros((2, 2), np.int32)]}, WEIGHTS)
+
+
+def test_an_export_of_whole_numbers_is_no_layer_in_real_ones():
+    """int64 rows are for C4; the check says which export they are in."""
+    export = Export.fix({"y": [np.zeros((40, 9), np.int64)]}, WEIGHTS)
+    with pytest.raises(InputError, match=r"export 'y' is int64"):
+        check_rows(account(40).draw(export), "y", layer_case(0), weights=WEIGHTS)
+
+
+@pytest.mark.parametrize("size", [2.0**-538, 2.0**-600, 2.0**-1022])
+def test_norms_whose_squares_underflow_are_bounded_all_the_same(size):
+    """Against fractions, and for a row error of that size, whose probes' squares underflow too."""
+    row = np.full((1, 100), size)
+    exact = sum(Fraction(v) ** 2 for v in row[0].tolist())
+    assert Fraction(float(row_norms_upper(row)[0])) ** 2 >= exact
+    layer = RowMap(terms=(Term(W=np.zeros((100, 1)), inputs=np.zeros((1, 1)), index=np.zeros((1, 1), np.intp)),))
+    found = check_rows(account(1).draw(Export.fix({"y": [row]}, WEIGHTS)), "y", layer, weights=WEIGHTS)
+    assert Fraction(float(found.residual[0])) ** 2 >= exact
+    assert Fraction(float(found.eps[0])) ** 2 >= exact
+
+
+def test_a_masked_reach_counts_squares_that_underflow():
+    """|J| radius with J of 2^-540, whose square is 0 in FP64, against a radius of 2^600."""
+    J, radius = np.full((1, 4), 2.0**-540), np.full(1, 2.0**600)
+    starts = np.array([0, 1])
+    reach = masked_reach(J, np.zeros((1, 4)), radius, np.zeros(1, np.intp), starts, np.zeros(1))
+    assert reach[0] >= 2.0**61

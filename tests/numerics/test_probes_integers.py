@@ -64,6 +64,8 @@ def test_the_largest_accumulator_is_exact():
     """In Python's integers, beyond what 64 bits hold."""
     W, b = np.array([[2**40, -(2**40)], [1, 1]]), np.array([5, -7])
     assert accumulator_limit(W, b, 2**40) == 2**81 + 5
+    least = np.array([np.iinfo(np.int64).min])
+    assert accumulator_limit(least[None], least, 2) == 3 * 2**63
     with pytest.raises(InputError, match="narrower"):
         words_needed("1e-9", 1, 2**81)
 

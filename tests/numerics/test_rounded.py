@@ -1,5 +1,6 @@
 """Correct rounding: against fractions and the formats' own conversions, on midpoints too."""
 
+import tracemalloc
 from fractions import Fraction
 from itertools import pairwise
 
@@ -11,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from veristate.core import InputError
-from veristate.numerics import BF16, FP16, FP32
+from veristate.numerics import BF16, FP16, FP32, FP64
 from veristate.numerics.probes import nearest, rounded, rounded_layer, rounded_sigmoid, rounded_sums, settled
 
 TORCH = {"bf16": torch.bfloat16, "fp16": torch.float16, "fp32": torch.float32}
@@ -121,3 +122,27 @@ def test_a_value_beyond_the_format_has_no_score():
     """An overflow is refused, not passed on."""
     with pytest.raises(InputError, match="fp16"):
         rounded_layer(np.array([[6e4]]), np.zeros(1), np.array([[2.0]]), FP16)
+
+
+def test_a_format_whose_products_fp64_does_not_hold_is_refused():
+    """(1 + 2^-52)^2 - 1 - 2^-51 is 2^-104, and its product in FP64 says 0."""
+    w = 1 + 2.0**-52
+    with pytest.raises(InputError, match="fp64"):
+        rounded_layer(np.array([[w, -1.0]]), np.array([-(2.0**-51)]), np.array([[w, 1.0]]), FP64)
+
+
+@pytest.mark.parametrize("share", [1.0, 0.05])
+def test_a_device_that_leaves_everything_open_takes_no_more_memory(share):
+    """Bounds that are infinite in all rows or in a few: the same values, and no operands per cell all at once."""
+    rng = np.random.default_rng(4)
+    rows, width = (512, 256) if share == 1.0 else (256, 8192)
+    W, X = (rounded(rng.standard_normal(s), BF16) for s in ((64, width), (rows, width)))
+    eps = np.where(np.arange(rows) < share * rows, np.inf, 0.0)
+    given = np.where(np.isinf(eps)[:, None], 0.0, X @ W.T)
+    tracemalloc.start()
+    got, evaluated = rounded_layer(W, np.zeros(64), X, BF16, seen=(given, eps))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert (got == rounded_layer(W, np.zeros(64), X, BF16)[0]).all()
+    assert evaluated < 0.01 * got.size
+    assert peak < 48 * 2**20  # one operand of all open cells is 64 MiB, or 51, and there are two

@@ -98,7 +98,9 @@ class ChainSide:
     def estimates(self, wanted: Wanted, clock: Clock) -> tuple[Estimate, ...]:
         """From one member over the first candidates."""
         first, sample = self.members[0], self.inputs[:SAMPLED]
-        reason = unrounded(first) if wanted.kind == "C3" else REAL if wanted.kind == "C4" else None
+        reason = REAL if wanted.kind == "C4" else None
+        if wanted.kind == "C3":
+            reason = unrounded(first, format_named(self.dtype))
         if reason is not None:
             return unavailable(reason)
         scale = self.shape[0] * len(self.inputs) / len(sample)

@@ -55,7 +55,9 @@ class IntegerChain:
     weights: str
 
     def operands(self, inputs: NDArray[Any]) -> Whole:
-        """The inputs [n, F] in whole numbers, halves to even, kept within the range."""
+        """The inputs [n, F] in whole numbers, halves to even, kept within the range. Raises: InputError for NaN."""
+        if np.isnan(inputs).any():
+            raise InputError(f"row {int(np.isnan(inputs).any(axis=1).argmax())} of the inputs holds NaN")
         return self._kept(np.rint(inputs.astype(np.float64) * 2.0**self.scale))
 
     def requantised(self, layer: IntegerLayer, acc: Whole) -> Whole:
@@ -81,17 +83,23 @@ def integer_chain(propagation: Propagation, sample: NDArray[Any], bits: int = 16
         return Declined(reason="whole numbers are known through Linear and ReLU alone", next_strategy="full")
     if propagation.link == "softmax":
         return Declined(reason="a softmax has no whole-number form here", next_strategy="full")
+    names = [step.name for step in propagation.steps]
+    if len(set(names)) < len(names):
+        twice = ", ".join(sorted({name for name in names if names.count(name) > 1}))
+        return Declined(reason=f"accumulators are exported by module; called twice: {twice}", next_strategy="full")
     dense = [step.dense for step in propagation.steps if step.dense is not None]
+    if dense[0].slope != 1.0:
+        return Declined(reason=f"no whole-number form of a ReLU before {names[0]} is stated", next_strategy="full")
     most = 2 ** (bits - 1)
     into = scale = _exponent(float(np.abs(sample).max(initial=0)) * 2, most)
     layers = []
     for number, (step, values) in enumerate(zip(propagation.steps, chain_values(dense, sample), strict=True)):
         layer, last = dense[number], number + 1 == len(dense)
         by = _exponent(float(np.abs(layer.W).max(initial=0)), most)
-        W, b = (np.rint(a * 2.0**e).astype(np.int64) for a, e in ((layer.W, by), (layer.b, by + into)))
+        W, b = _whole(layer.W, by), _whole(layer.b, by + into)
         out = min(_exponent(float(np.abs(values).max(initial=0)) * 2, most), by + into)
-        limit = accumulator_limit(W, b, most)
-        if limit >= 2**53:
+        limit = 2**53 if W is None or b is None else accumulator_limit(W, b, most)
+        if W is None or b is None or limit >= 2**53:
             return Declined(reason=f"{step.name} needs accumulators beyond 2^53", next_strategy="full")
         rectified = not last and dense[number + 1].slope == 0.0
         layers.append(IntegerLayer(name=step.name, W=W, b=b, rectified=rectified, shift=by + into - out, limit=limit))
@@ -144,6 +152,12 @@ def _exponent(size: float, most: int) -> int:
         return 0
     e = floor(log2((most - 1) / size))
     return e if size * 2.0**e <= most - 1 else e - 1
+
+
+def _whole(values: NDArray[np.float64], exponent: int) -> Whole | None:
+    """The values times 2^exponent, halves to even; None where one reaches 2^53, asked before a cast that would wrap."""
+    scaled = np.rint(values * 2.0**exponent)
+    return scaled.astype(np.int64) if (np.abs(scaled) < 2.0**53).all() else None
 
 
 def _digest(layers: Sequence[IntegerLayer], bits: int, scale: int) -> str:

@@ -19,6 +19,7 @@ from veristate.numerics.probes import (
     RowMap,
     Term,
     check_rows,
+    products_exact,
     rounded,
     rounded_layer,
     rounded_sigmoid,
@@ -27,8 +28,12 @@ from veristate.numerics.probes import (
 from veristate.numerics.probes.rounding import Floats
 
 
-def unrounded(propagation: Propagation) -> Declined | None:
-    """Why C3 is not known for that chain, or None: the rounding of a leaky slope is not stated."""
+def unrounded(propagation: Propagation, form: Format) -> Declined | None:
+    """Why C3 is not known for that chain, or None: the rounding of a leaky slope is not stated, and a format's products
+    must be exact in FP64.
+    """
+    if not products_exact(form):
+        return Declined(reason=f"C3 in {form.name}: its products are not exact in FP64", next_strategy="full")
     slopes = [step.slope if step.dense is None else step.dense.slope for step in propagation.steps]
     pools = [step for step in propagation.steps if step.dense is None]
     if any(slope not in (0.0, 1.0) for slope in slopes) or any(step.slope != 0.0 for step in pools):

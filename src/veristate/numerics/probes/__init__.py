@@ -22,7 +22,15 @@ from veristate.numerics.probes.classes import equal_rows, row_hashes
 from veristate.numerics.probes.draws import Export, ProbeAccount, ProbePlan, Probes
 from veristate.numerics.probes.integers import accumulator_limit, check_integers, words_needed
 from veristate.numerics.probes.quantile import chi2_cdf_upper, chi2_quantile_lower
-from veristate.numerics.probes.rounded import nearest, rounded, rounded_layer, rounded_sigmoid, rounded_sums, settled
+from veristate.numerics.probes.rounded import (
+    nearest,
+    products_exact,
+    rounded,
+    rounded_layer,
+    rounded_sigmoid,
+    rounded_sums,
+    settled,
+)
 from veristate.numerics.probes.rounding import gamma_upper, raised
 from veristate.numerics.probes.rows import RowErrors, RowMap, Term, check_rows, projected
 from veristate.numerics.probes.spectral import row_norms_upper, spectral_norm_upper
@@ -54,6 +62,7 @@ __all__ = [
     "gathered",
     "masked_reach",
     "nearest",
+    "products_exact",
     "projected",
     "pull_back",
     "raised",

@@ -20,7 +20,7 @@ MOST_WORDS = 16
 
 def accumulator_limit(W: Whole, b: Whole, most: int) -> int:
     """The largest |X W^T + b| for |X| <= `most`, exactly."""
-    sums = np.abs(W).astype(object).sum(axis=1) * most + np.abs(b).astype(object)
+    sums = np.abs(W.astype(object)).sum(axis=1) * most + np.abs(b.astype(object))  # -2^63 has no |.| in 64 bits
     return int(max(sums, default=0))
 
 

@@ -23,6 +23,8 @@ from veristate.numerics.probes.sums import exact_sums, widened_sums
 Indices = NDArray[np.integer[Any]]
 _ROWS = 2048
 _DIGITS = Context(prec=60)
+# How many bytes of operands stand side by side for cells that are evaluated one by one.
+_ROOM = 2**24
 
 
 def rounded(values: NDArray[Any], form: Format) -> Floats:
@@ -73,6 +75,11 @@ def settled(approx: Floats, reach: Floats, form: Format) -> tuple[Floats, Indice
     return np.where(exact, here, low), np.argwhere(open_)
 
 
+def products_exact(form: Format) -> bool:
+    """Whether FP64 holds every product of two numbers of that format."""
+    return 2 * form.precision <= 53
+
+
 def rounded_layer(
     W: Floats,
     b: Floats,
@@ -85,9 +92,12 @@ def rounded_layer(
     """(X W^T + b + add with every element rounded once, correctly; how many were evaluated as fractions).
 
     `seen` = (values [R, N], eps [R]): what a device gave and how far each row is off at most; without it FP64 is used.
-    Operands have 24 bits or fewer. Shapes: W [N, K], b [N], X [R, K], add [R, N] to [R, N].
-    Raises: InputError where a value is not finite in that format: the contract gives no score then.
+    Shapes: W [N, K], b [N], X [R, K], add [R, N] to [R, N], all of that format.
+    Raises: InputError where a value is not finite in that format: the contract gives no score then; and for a format
+    whose products are not exact in FP64.
     """
+    if not products_exact(form):
+        raise InputError(f"products of {form.name} don't fit into FP64; layers are rounded correctly up to 26 bits")
     out, fractions = np.empty((len(X), len(W))), 0
     norms, b_size = row_norms_upper(W), np.abs(b)
     for start in range(0, len(X), _ROWS):
@@ -144,13 +154,20 @@ def rounded_sigmoid(logits: Floats) -> NDArray[np.float32]:
 def _evaluated(
     out: Floats, cells: Indices, layer: tuple[Floats, Floats, Floats, Any], spread: Floats, form: Format
 ) -> Indices:
-    """The cells that FP64 dots leave open; the others are settled in `out`."""
+    """The cells that FP64 dots leave open; the others are settled in `out`. However many a device left open, no more
+    memory is taken than for a product of the rows, or `_ROOM`.
+    """
     if not len(cells):
         return cells
     W, b, x, more = layer
     rows, columns = cells[:, 0], cells[:, 1]
-    values = np.einsum("ij,ij->i", x[rows], W[columns]) + b[columns]
-    values += more[rows, columns] if isinstance(more, np.ndarray) else more
+    if 16 * len(cells) > out.size:
+        values = (x @ W.T)[rows, columns]
+    else:
+        each = max(_ROOM // (16 * W.shape[1]), 1)
+        pieces = (slice(at, at + each) for at in range(0, len(cells), each))
+        values = np.concatenate([np.einsum("ij,ij->i", x[rows[p]], W[columns[p]]) for p in pieces])
+    values += b[columns] + (more[rows, columns] if isinstance(more, np.ndarray) else more)
     near, left = settled(values[None], spread[rows, columns][None], form)
     out[rows, columns] = near[0]
     return np.asarray(cells[left[:, 1]])
@@ -158,7 +175,7 @@ def _evaluated(
 
 def _dot(w: Floats, x: Floats, others: Sequence[float]) -> Fraction:
     used = np.flatnonzero((w != 0) & (x != 0))
-    products = (w[used] * x[used]).tolist()  # exact: 24 bits times 24
+    products = (w[used] * x[used]).tolist()  # exact: see products_exact
     return sum(map(Fraction, [*products, *others]), Fraction(0))
 
 

@@ -9,6 +9,9 @@ Floats = NDArray[np.float64]
 U64 = 2.0**-53
 # What underflow may have taken from a bound on its way, in any number of steps that fits into a memory.
 TINY = 2.0**-1000
+# What underflow may have taken from the root of a sum of squares. Each square and each sum loses less than 2^-1022,
+# whether subnormals are kept or flushed: k of each less than 2^-1021 k, whose root is below this for k up to 2^20.
+LOST_LENGTH = 2.0**-500
 
 
 def gamma_upper(roundings: int) -> float:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from veristate.core import InputError
 from veristate.numerics.probes.draws import Probes
-from veristate.numerics.probes.rounding import Floats, gamma_upper, raised
+from veristate.numerics.probes.rounding import LOST_LENGTH, Floats, gamma_upper, raised
 from veristate.numerics.probes.spectral import norms_upper, row_norms_upper
 from veristate.numerics.probes.sums import gathered, widened
 
@@ -74,7 +74,8 @@ def check_rows(probes: Probes, name: str, layer: RowMap, *, weights: str) -> Row
 
     Maths: for fixed e, sum_k <g_k, e>^2 = |e|^2 chi2_m. With q the delta/T quantile, eps = (|r|_2 + sqrt(m) beta) /
     sqrt(q), where beta = gamma_n ((|y| + |c| + |b|) |g| + sum |x| ||W|^T |g||) bounds the check's own FP64 rounding.
-    Raises: InputError when the device used other weights than `weights`; RefusedError for probes that were used.
+    Raises: InputError when the device used other weights than `weights`, or gave whole numbers; RefusedError for probes
+    that were used.
     Source: Freivalds' test of a product, with Gaussian vectors, whose quadratic form has an exact law.
     """
     if probes.export.weights != weights:
@@ -83,6 +84,8 @@ def check_rows(probes: Probes, name: str, layer: RowMap, *, weights: str) -> Row
             "is stale; load both from one digest"
         )
     y, G = probes.take(name)
+    if y.dtype not in (np.float32, np.float64):
+        raise InputError(f"export {name!r} is {y.dtype} where a layer in real numbers gives float32 or float64")
     _require_fit(y, layer)
     r, y_norms = projected(y, G)
     g_norm = float(row_norms_upper(G.T).max())
@@ -107,7 +110,7 @@ def check_rows(probes: Probes, name: str, layer: RowMap, *, weights: str) -> Row
         adds += term.index.shape[1] + 3
     widest = max([y.shape[1], *(term.W.shape[1] for term in layer.terms)])
     beta = raised(gamma_upper(y.shape[1] + widest + adds + 8) * sizes, 64 + adds) + 2.0**-900
-    length = np.sqrt(np.einsum("ij,ij->i", r, r))
+    length = np.sqrt(np.einsum("ij,ij->i", r, r)) + LOST_LENGTH
     m = probes.plan.draws
     eps = raised((raised(length, m + 4) + sqrt(m) * beta) / sqrt(probes.plan.quantile_lower), 8)
     return RowErrors(eps=np.asarray(eps), residual=length, beta=np.asarray(beta))

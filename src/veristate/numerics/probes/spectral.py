@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from veristate.core import InputError
-from veristate.numerics.probes.rounding import TINY, Floats, gamma_upper
+from veristate.numerics.probes.rounding import LOST_LENGTH, Floats, gamma_upper
 from veristate.numerics.probes.sums import squared_norms
 
 _SQUARINGS = 12
@@ -46,10 +46,13 @@ def row_norms_upper(matrix: ArrayLike) -> Floats:
 
 
 def norms_upper(squares: Floats, width: int) -> Floats:
-    """Upper bounds of the norms of rows of that width from their sums of squares, added in any order."""
+    """Upper bounds of the norms of rows of that width from their sums of squares, added in any order.
+
+    Maths: sqrt(s + t) <= sqrt(s) + sqrt(t), with t what underflow took from the squares.
+    """
     norms = np.sqrt(squares)
     norms *= 1 + (width + 8) * 2.0**-52
-    norms += TINY
+    norms += LOST_LENGTH
     return np.asarray(norms)
 
 

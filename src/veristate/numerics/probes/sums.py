@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from veristate.numerics.kernels.compiled import compiled
-from veristate.numerics.probes.rounding import Floats
+from veristate.numerics.probes.rounding import LOST_LENGTH, Floats
 
 Indices = NDArray[np.integer[Any]]
 
@@ -214,5 +214,5 @@ def masked_reach(
     out = np.empty(len(starts) - 1)
     with np.errstate(over="ignore", invalid="ignore"):
         lows = np.nextafter((-radius).astype(rows.dtype), rows.dtype.type(-np.inf))
-        _masked(J * J, rows, radius, lows, members, starts, extra, out)
+        _masked(J * J, rows, radius, lows, members, starts, extra + LOST_LENGTH, out)
     return out
