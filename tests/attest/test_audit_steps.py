@@ -178,3 +178,10 @@ def test_inputs_of_something_else_are_refused(audit, steps):
     for changed in ({"group": b"[]"}, {"group": b"{"}, {"study": b"\xff"}, {"study": b"name = 1"}):
         with pytest.raises(InputError):
             rerun(step.inputs | changed, b"")
+
+
+@pytest.mark.parametrize("group", [b"[]", b"{}", b"no JSON", b"[" * 100_000])
+def test_a_group_that_names_no_folder_is_refused(group):
+    """Whatever an export holds in its place: a clear error."""
+    with pytest.raises(InputError, match="none of a group"):
+        recorded_folder({"group": group})

@@ -1,11 +1,15 @@
 """The boundary of a run's steps: once each, in one outbox, and never the reason why a run ends."""
 
+import platform
 import threading
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from veristate.attest import Boundary, Recorder, State, environment_of
+from veristate.attest import EXACT, Boundary, Recorder, State, environment_of
+from veristate.attest.challenge import Finding, Step, challenge_step
+from veristate.attest.commitments.environment import processor_of
 from veristate.core import RefusedError
 from veristate.store import Store
 
@@ -107,4 +111,40 @@ def test_a_private_key_that_is_gone_is_told(boundary, told):
 def test_an_environment_names_what_is_installed_alone():
     """Libraries that are not there are not named."""
     found = environment_of("rfc8785", "no-such-library-anywhere")
-    assert set(found) == {"python", "system", "machine", "rfc8785"}
+    assert set(found) - {"processor", "instructions"} == {"python", "system", "machine", "rfc8785"}
+    assert found.items() >= processor_of(Path("/proc/cpuinfo")).items()
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        (
+            "processor\t: 0\nmodel name\t: Some CPU @ 2 GHz\nflags\t\t: fpu amx_tile avx2 sse4_2 avx avx512f fma f16c\n"
+            "bugs\t\t: none\n\nprocessor\t: 1\nmodel name\t: Another\nflags\t\t: fpu\n",
+            {"processor": "Some CPU @ 2 GHz", "instructions": "amx_tile avx avx2 avx512f f16c fma sse4_2"},
+        ),
+        ("processor\t: 0\nFeatures\t: fp asimd sve\n", {"processor": "as Python says", "instructions": "asimd sve"}),
+        (None, {"processor": "as Python says"}),
+    ],
+)
+def test_a_processor_is_named_by_its_model_and_the_instructions_that_floats_depend_on(
+    tmp_path, monkeypatch, text, found
+):
+    """As the first processor of /proc/cpuinfo says, on two kinds of machine; without that file as Python does."""
+    monkeypatch.setattr(platform, "processor", lambda: "as Python says")
+    if text is not None:
+        (tmp_path / "cpuinfo").write_text(text)
+    assert processor_of(tmp_path / "cpuinfo") == found
+
+
+def test_a_difference_on_another_processor_accuses_nobody():
+    """A policy that names this machine's environment, rerun where all is the same but the processor."""
+    mine = environment_of()
+    policy = replace(EXACT, environment=mine)
+    step = Step(commitment=None, policy=policy, inputs={}, outputs={"answer": b"0.1"}, context={}, compared="answer")
+    processor = dict.fromkeys({"processor", "instructions"} & set(mine), "another")
+    judged = [
+        challenge_step(step, lambda _i, _s: b"0.10000001", [b"seed"], environment=here)
+        for here in (mine | processor, mine)
+    ]
+    assert [one.finding for one in judged] == [Finding.ENVIRONMENT_DRIFT, Finding.INCONSISTENT]

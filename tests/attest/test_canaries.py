@@ -3,6 +3,7 @@
 import json
 import sys
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 from attest_cases import commit
@@ -18,17 +19,28 @@ from veristate.attest.challenge import (
     read_step,
     rerun_seeds,
 )
-from veristate.core import InputError, UndecidedError, VeristateError, canonical_bytes
+from veristate.core import (
+    EnvironmentUnusableError,
+    InputError,
+    TamperError,
+    UndecidedError,
+    VeristateError,
+    canonical_bytes,
+)
 from veristate.interfaces.cli.app import app
 
 SEEDS = rerun_seeds(b"seed", 4)
 HERE = {"torch": "2.13"}
 PINNED = replace(EXACT, environment=HERE)
 AGAIN = """
-shift = b""
+from veristate.core import InputError
+shift = missing = b""
 def answer(inputs, seed):
+    environment(inputs)
     return inputs["question"].replace(b"q", b"a") + shift
 def environment(inputs):
+    if inputs["question"] == missing:
+        raise InputError("not on this machine")
     return {"torch": "2.13"}
 answer.environment = environment
 """
@@ -69,7 +81,7 @@ def read(recorder, tmp_path):
 
 def checked(export, rerun):
     """Whether each canary drifted."""
-    found = check_canaries(canaries_in(export), rerun, lambda one: SEEDS, environment=HERE)
+    found = check_canaries(canaries_in(export), rerun, lambda one: SEEDS, environment=lambda one: HERE)
     return [one.drifted for one in found]
 
 
@@ -103,6 +115,65 @@ def test_a_canary_that_can_not_be_run_says_nothing(recorder, read):
     """No output is the challenger's own failure, neither drift nor health."""
     make_canary(recorder, read_step(read(), "e1"), answer, SEEDS, environment=HERE)
     assert checked(read(), lambda _inputs, _seed: None) == [False]
+
+
+@pytest.mark.parametrize(
+    "trouble",
+    [
+        TamperError("another calibration"),
+        InputError("the predictor is not here"),
+        EnvironmentUnusableError("no runtime"),
+        KeyError("candidates"),
+    ],
+)
+def test_a_canary_that_fails_here_is_undecided_and_stops_nothing(recorder, read, trouble):
+    """Each trouble of one canary is its reason; the others are judged."""
+    for which in ("e1", "e2"):
+        make_canary(recorder, read_step(read(), which), answer, SEEDS, environment=HERE)
+
+    def troubled(inputs, seed):
+        if inputs["question"] == b"q1":
+            raise trouble
+        return moved(inputs, seed)
+
+    found = check_canaries(canaries_in(read()), troubled, lambda one: SEEDS, environment=lambda one: HERE)
+    assert [one.judgement.finding for one in found] == [Finding.UNDECIDED, Finding.INCONSISTENT]
+    assert [one.drifted for one in found] == [False, True]
+    assert str(trouble) in found[0].judgement.reason
+
+
+def test_a_canary_that_can_not_be_judged_here_is_undecided(recorder, read):
+    """Its policy names another calibration than the challenger has."""
+    path = replace(PINNED, threshold_rule="path", calibration="0" * 64)
+    commit(recorder, 3, policy=path, execution="e3")
+    of = {"canary": canonical_bytes({"of": read_step(read(), "e3").commitment.digest})}
+    commit(recorder, 3, policy=path, context=of)
+    other = SimpleNamespace(plan=None, calibration=SimpleNamespace(digest="1" * 64))
+    found = check_canaries(
+        canaries_in(read()), answer, lambda one: SEEDS, environment=lambda one: HERE, calibrated=other
+    )
+    assert [(one.judgement.finding, "calibration" in one.judgement.reason) for one in found] == [
+        (Finding.UNDECIDED, True)
+    ]
+
+
+def test_a_canary_is_read_at_its_place_whatever_executions_are_called(recorder, read):
+    """Another step whose execution is called by the canary's place hides neither it nor the place."""
+    made = make_canary(recorder, read_step(read(), "e1"), answer, SEEDS, environment=HERE)
+    [canary] = canaries_in(read())
+    commit(recorder, 4, execution=str(canary.place))
+    export = read()
+    assert [one.step.commitment for one in canaries_in(export)] == [made.commitment]
+    assert read_step(export, str(canary.place)).commitment == made.commitment
+
+
+def test_a_canary_of_which_no_output_is_compared_is_none(recorder, read):
+    """Two outputs, and the policy names neither: the others are still found."""
+    made = make_canary(recorder, read_step(read(), "e1"), answer, SEEDS, environment=HERE)
+    parts = {"inputs": {"question": b"q5"}, "outputs": {"answer": b"a5", "log": b""}, "policy": PINNED}
+    first = recorder.commit_to("answer", context={}, **parts)
+    recorder.commit_to("answer", context={"canary": canonical_bytes({"of": first.commitment.digest})}, **parts)
+    assert [one.step.commitment for one in canaries_in(read())] == [made.commitment]
 
 
 @pytest.mark.parametrize(
@@ -160,6 +231,12 @@ def test_made_listed_checked_and_used_by_the_command(command, tmp_path):
     assert command("canary", "check", store, *how)[0] == 0
     code, said = command(store, "e2", *how, "--json")
     assert (code, [one["drifted"] for one in json.loads(said)["canaries"]]) == (0, [False])
+    sys.modules["again"].missing = b"q1"
+    code, said = command(store, "e2", *how, "--json")
+    assert (code, [one["reason"] for one in json.loads(said)["canaries"]]) == (0, ["not on this machine"])
+    code, said = command("canary", "check", store, *how)
+    assert (code, "not run, undecided (not on this machine)" in said) == (5, True)
+    sys.modules["again"].missing = b""
     sys.modules["again"].shift = b"'"
     code, said = command("canary", "check", store, *how)
     assert (code, "DRIFTED" in said) == (6, True)

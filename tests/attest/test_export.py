@@ -6,15 +6,16 @@ import random
 import subprocess
 import sys
 import zipfile
+from dataclasses import replace
 
 import pytest
 from attest_cases import NOW, ORIGIN, commit, fixed_key, note_key
 from hypothesis import given
 from hypothesis import strategies as st
 
-from veristate.attest import Home, NoteKind, Quorum, Trust, export_run, read_export
+from veristate.attest import Home, NoteKind, Quorum, Stamp, Trust, export_run, read_export
 from veristate.attest.commitments import read_record
-from veristate.attest.export import ExportFindingKind, read_archive, write_archive
+from veristate.attest.export import ExportFindingKind, read_archive, write_archive, writing
 from veristate.attest.export.crate import CONTENTS, METADATA, SUGGESTED, describe
 from veristate.attest.export.verifying import Contents
 from veristate.core import InputError, RefusedError, TamperError
@@ -204,6 +205,30 @@ def test_pending_commitments_are_counted_and_not_exported(home, trust, tmp_path)
     export_run(home, tmp_path / "p.zip")
     found = read_export(tmp_path / "p.zip", trust, now=LATER).require()
     assert (found.contents.pending, len(found.steps)) == (1, 6)
+
+
+def test_an_export_shows_one_head_and_its_timestamp_though_another_is_published_meanwhile(
+    home, trust, tmp_path, monkeypatch
+):
+    """Another process publishes while the blobs are looked up: all proofs lead to the head that was taken first."""
+    head = home.log.published().head
+    reply = home.recorder.store.put(b"an authority's reply")
+    said = Stamp(size=head.size, time="2026-03-01T12:00:00+00:00", authority="http://tsa", reply=reply)
+    home.recorder.outbox.timestamped(str(head), said)
+    named = writing._named
+
+    def meanwhile(*arguments):
+        commit(home.recorder, 6)
+        home.deliver()
+        later = home.log.published().head
+        home.recorder.outbox.timestamped(str(later), replace(said, size=later.size))
+        return named(*arguments)
+
+    monkeypatch.setattr(writing, "_named", meanwhile)
+    export_run(home, tmp_path / "run.zip")
+    found = read_export(tmp_path / "run.zip", trust, now=LATER).require()
+    assert found.stamps == {head.size: None}
+    assert len(found.heads) == 1
 
 
 def test_nothing_published_is_nothing_to_export(open_recorder, tmp_path):

@@ -3,6 +3,7 @@
 import json
 import threading
 import time
+from types import SimpleNamespace
 
 import pytest
 
@@ -21,9 +22,13 @@ from veristate.research import (
     run_campaign,
     summary,
 )
+from veristate.research.running.archiving import named
+from veristate.research.running.opening import opening_body, reopened
+from veristate.research.states import Standing
+from veristate.research.states.standing import WorkerStanding
 from veristate.store import Store
 
-from .campaigning import assert_whole
+from .campaigning import assert_whole, card
 
 
 def script(body):
@@ -433,6 +438,30 @@ def test_a_disk_full_of_snapshots_makes_room_of_what_nobody_needs(make_task, run
     assert result.standing.released == {card.tree for card in cards if not store.has(card.tree)}
     assert len(result.standing.released) >= 2
     assert store.size_bytes() <= 3_000_000
+
+
+def test_what_is_captured_again_is_no_longer_let_go():
+    """A tree that was released and is named by a later card or segment is in the store again, and is named as such."""
+    standing = Standing(opened={"template": "t"}, workers={"w0": WorkerStanding(name="w0")})
+    entries = [
+        ("segment.started", {"restart": "live", "tree": "t", "direction": "", "focus": ""}),
+        ("snapshots.released", {"trees": ["one", "two", "three"]}),
+        ("stage.recorded", {"stage": 1, "card": card(1, tree="one").to_bytes().decode(), "cpu_ms": 0}),
+        ("segment.ended", {"reason": "stages", "tree": "two", "cpu_ms": 0}),
+    ]
+    for number, (kind, content) in enumerate(entries):
+        body = {"worker": "w0", "segment": 1} | content
+        standing.take(SimpleNamespace(seq=number, kind=kind, content=body, time="2026-01-01T00:00:00+00:00"))
+    assert standing.released == {"three"}
+    assert set(named(standing)) == {"t", "one", "two"}
+
+
+def test_a_campaign_of_before_jobs_could_be_refused_goes_on(make_task, tmp_path):
+    """Its opening doesn't say whether jobs are allowed; they were."""
+    body = opening_body(read_task(make_task()), CampaignOptions(jobs=False), Store.open(tmp_path / "objects"))
+    assert reopened(body)[1].jobs is False
+    del body["jobs"]
+    assert reopened(body)[1].jobs is True
 
 
 def test_a_state_beyond_the_disk_budget_is_refused_with_the_reason(make_task, run):

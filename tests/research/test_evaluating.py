@@ -1,5 +1,6 @@
 """Judging candidates: an evaluator that hangs, lies, dies or says nothing gives no score, and leaves no process."""
 
+import os
 import time
 
 import pytest
@@ -116,6 +117,23 @@ def test_json_that_is_not_json(tmp_path, data):
     judged = read_reply(tmp_path / "reply")
     assert (judged.status, judged.metric) == ("failed", None)
     assert judged.reason
+
+
+@pytest.mark.parametrize(
+    "put",
+    [
+        lambda path: path.symlink_to(path.with_name("other")),
+        lambda path: path.symlink_to("/dev/zero"),
+        os.mkfifo,
+        os.mkdir,
+    ],
+)
+def test_what_is_no_regular_file_is_no_reply(tmp_path, put):
+    """A link to a good reply or a device, a pipe that nobody writes, a folder: as if nothing were there, at once."""
+    (tmp_path / "other").write_text('{"metric": "1"}')
+    put(tmp_path / "reply")
+    judged = read_reply(tmp_path / "reply")
+    assert (judged.status, judged.reason) == ("failed", "the evaluator ended without a reply")
 
 
 def test_an_evaluator_can_not_claim_checked_arithmetic(judge):

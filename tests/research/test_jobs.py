@@ -9,7 +9,9 @@ import subprocess
 import sys
 import time
 import warnings
+from importlib import import_module
 from pathlib import Path
+from types import ModuleType, SimpleNamespace
 
 import pytest
 
@@ -302,6 +304,39 @@ launch = Launch(argv=argv, cwd=folder, environment={}, output=folder / "log", ma
 job = ground.start(launch, Offer(argv=argv))
 time.sleep(300)
 """
+
+
+def test_a_lost_cluster_stops_no_engine_from_ending(tmp_path, monkeypatch):
+    """Every call to a head that is gone raises: nothing is free beside our own job, which ends as killed."""
+
+    class RayError(Exception):
+        pass
+
+    def lost(*_args, **_options):
+        raise (RayError if cluster_there else ConnectionError)("the head is gone")
+
+    cluster_there = True
+    ray, exceptions = ModuleType("ray"), ModuleType("ray.exceptions")
+    exceptions.RayError, exceptions.GetTimeoutError = RayError, type("GetTimeoutError", (RayError,), {})
+    method = SimpleNamespace(remote=lambda *_: None)
+    actor = SimpleNamespace(remote=lambda _launch: SimpleNamespace(trouble=method, call=method))
+    ray.init = lambda **_: None
+    ray.remote = lambda _host: SimpleNamespace(options=lambda **_: actor)
+    ray.get = lambda *_, **__: ""
+    monkeypatch.setitem(sys.modules, "ray", ray)
+    monkeypatch.setitem(sys.modules, "ray.exceptions", exceptions)
+    monkeypatch.delitem(sys.modules, "veristate.research.jobs.cluster", raising=False)
+    ground = import_module("veristate.research.jobs.cluster").connected("there")
+    sys.modules.pop("veristate.research.jobs.cluster")
+    offer = Offer(argv=("true",), cores=2)
+    launch = Launch(argv=offer.argv, cwd=tmp_path, environment={}, output=tmp_path / "log", mark="lost")
+    jobs = [ground.start(launch, offer) for _ in range(2)]
+    ray.get = ray.kill = ray.available_resources = lost
+    assert ground.free() == Free(cores=4, memory_bytes=2 * offer.memory_bytes, gpus=())
+    for job, there in zip(jobs, (True, False), strict=True):
+        cluster_there = there
+        assert job.end().code == -9
+    assert ground.free().cores == 0
 
 
 @pytest.mark.soak

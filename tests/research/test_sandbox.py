@@ -265,6 +265,18 @@ def test_files_in_memory_have_the_limit_too(tmp_path):
     assert said.count("full") == 2
 
 
+def test_where_sizes_are_refused_none_is_given(tmp_path, monkeypatch):
+    """An older bubblewrap, or a setuid one, does not start with --size: asked once, and then it is left out."""
+    launch, given, asked = launched(tmp_path, "true", memory_bytes=2**21), [], []
+    for takes in (True, False):
+        confining._takes_sizes.cache_clear()
+        monkeypatch.setattr(confining, "_tried", lambda *options, takes=takes: asked.append(options) or takes)
+        given += ["--size" in Profile().confine(launch).argv for _ in range(2)]
+    confining._takes_sizes.cache_clear()
+    assert given == [True, True, False, False]
+    assert [options[0] for options in asked] == ["--size", "--size"]
+
+
 def test_a_limit_on_memory_holds(tmp_path, confine):
     """A process that takes more than it may gets a MemoryError, not the machine's memory."""
     code = "x = bytearray(400 * 2**20); print('took it')"

@@ -23,6 +23,7 @@ from pathlib import Path
 from veristate.core import EnvironmentUnusableError
 from veristate.research.sandbox import keeper
 from veristate.research.sandbox.keeper import KEEPER, below
+from veristate.research.untrusted import regular_file
 
 MARK = "VERISTATE_CAMPAIGN"
 OUTPUT_UPPER = 16 * 2**20
@@ -268,9 +269,9 @@ def kill_all(members: Callable[[], set[int]]) -> int:
 
 
 def tail(output: Path, characters: int = 1500) -> str:
-    """The end of what was printed."""
+    """The end of what was printed; nothing when something else was put in the place of that file."""
     try:
-        with output.open("rb") as source:
+        with regular_file(output) as source:
             source.seek(max(0, source.seek(0, os.SEEK_END) - 4 * characters))
             return source.read().decode("utf-8", "replace").strip()[-characters:]
     except OSError:

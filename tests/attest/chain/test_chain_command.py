@@ -3,14 +3,15 @@
 import json
 import subprocess
 import sys
+from datetime import UTC, datetime
 
 import pytest
 from chain_nodes import EvmNode
 from typer.testing import CliRunner
 
-from veristate.attest import Home, Recorder, State
+from veristate.attest import Home, Recorder, Stamp, State
 from veristate.core import InputError
-from veristate.interfaces.cli import anchor
+from veristate.interfaces.cli import anchor, timestamp
 from veristate.interfaces.cli.app import app
 
 KEY = "ac0974bec39a17e36ba4a6b4d238ff944bacb478cbed5efcae784d7bf4f2ff80"
@@ -83,6 +84,22 @@ def test_what_can_not_be_anchored_is_refused(store, chain, monkeypatch, key, opt
     with pytest.raises(InputError, match=said) as found:
         anchored(store, *options)
     assert not key or key not in str(found.value)
+
+
+def test_a_head_that_is_stamped_and_anchored_is_one_json_object(store, chain, monkeypatch):
+    """What the authority and the chain say of one head, which is read once."""
+    time = datetime(2026, 3, 1, tzinfo=UTC)
+
+    def stamped(_home, head, url, _authority, *, now):
+        with Recorder.open(store) as recorder:
+            recorder.commit_to("step", inputs={}, outputs={"n": b"later"}, context={})
+            Home.open(recorder).deliver()
+        return Stamp(size=head.size, time=time.isoformat(), authority=url, reply=""), time
+
+    monkeypatch.setattr(timestamp, "stamp_head", stamped)
+    monkeypatch.setattr(timestamp, "read_authority", lambda _file: "an authority")
+    code, said = anchored(store, "--deploy", "--timestamp", "http://tsa")
+    assert (code, said["anchored"], said["timestamp"], said["size"]) == (5, False, time.isoformat(), 4)
 
 
 def test_without_a_published_head_there_is_nothing_to_anchor(tmp_path, chain):

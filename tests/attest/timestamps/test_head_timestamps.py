@@ -81,6 +81,27 @@ def test_a_head_with_a_timestamp_verifies_offline_everywhere(command, stamped, t
     assert command("log", "fsck", "--store", stamped)[0] == 0
 
 
+def test_a_proof_written_anew_leaves_no_timestamp_of_the_head_before(command, stamped, tmp_path):
+    """The next head has none yet: what lay beside the proof would be judged as its timestamp, and found forged."""
+    write = ("log", "prove", "1", "--store", stamped, "--out", tmp_path / "p")
+    command(*write)
+    assert (tmp_path / "p.tsr").exists()
+    with Recorder.open(stamped) as recorder:
+        commit(recorder, 2, execution="e2")
+        Home.open(recorder).deliver()
+    assert command(*write)[0] == 0
+    assert not (tmp_path / "p.tsr").exists()
+
+
+def test_a_timestamp_without_an_authority_is_refused(command, stamped, tmp_path):
+    """Named and not judged, it would seem to hold."""
+    command("log", "prove", "1", "--store", stamped, "--out", tmp_path / "p")
+    code, said = command(
+        "log", "verify", tmp_path / "p.tlog-proof", "--policy", tmp_path / "policy", "--timestamp", tmp_path / "p.tsr"
+    )
+    assert (code, "--authority" in said) == (2, True)
+
+
 def test_another_authority_is_not_believed(command, stamped, tmp_path, tmp_path_factory):
     """A root that did not sign: exit 3, from the proof and from the export."""
     (tmp_path / "other.pem").write_bytes(TestAuthority(tmp_path_factory.mktemp("other")).pem)

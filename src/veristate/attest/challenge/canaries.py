@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from veristate.attest.challenge.challenge import Finding, Judgement
-from veristate.attest.challenge.steps import Calibrated, Step, StepRerun, challenge_step, read_step
+from veristate.attest.challenge.steps import Calibrated, Step, StepRerun, challenge_step, step_of
 from veristate.attest.commitments import Committed, Recorder
 from veristate.attest.export import Export, ExportedStep
-from veristate.core import InputError, UndecidedError, canonical_bytes
+from veristate.core import InputError, UndecidedError, VeristateError, canonical_bytes
 
 # The name of the context artifact that makes a step a canary.
 CANARY = "canary"
@@ -90,17 +90,22 @@ def check_canaries(
     rerun: StepRerun,
     seeds: Callable[[Canary], Sequence[bytes]],
     *,
-    environment: Mapping[str, str],
+    environment: Callable[[Canary], Mapping[str, str]],
     calibrated: Calibrated | None = None,
 ) -> tuple[CheckedCanary, ...]:
-    """Each canary rerun and judged by its own policy."""
-    return tuple(
-        CheckedCanary(
-            canary=one,
-            judgement=challenge_step(one.step, rerun, seeds(one), environment=environment, calibrated=calibrated),
-        )
-        for one in canaries
-    )
+    """Each canary rerun and judged by its own policy. One that can't be run or judged here is undecided, for the reason
+    given: the recorder chose its inputs, and must not keep anybody so from challenging another step.
+    """
+
+    def judged(one: Canary) -> Judgement:
+        try:
+            here = environment(one)
+            return challenge_step(one.step, rerun, seeds(one), environment=here, calibrated=calibrated)
+        except (VeristateError, ValueError, LookupError, TypeError, OSError) as error:
+            why = str(error) if isinstance(error, VeristateError) else repr(error)
+            return Judgement(finding=Finding.UNDECIDED, reason=why, reruns=0, alpha="unknown")
+
+    return tuple(CheckedCanary(canary=one, judgement=judged(one)) for one in canaries)
 
 
 def _canaries(export: Export, steps: Mapping[str, ExportedStep], stage: str | None) -> Iterator[Canary]:
@@ -118,7 +123,10 @@ def _canaries(export: Export, steps: Mapping[str, ExportedStep], stage: str | No
         first = original.commitment
         if (first.stage, first.inputs, first.policy) != (said.stage, said.inputs, said.policy):
             continue
-        step, repeated = read_step(export, str(exported.place)), read_step(export, str(original.place))
+        try:
+            step, repeated = step_of(export, exported), step_of(export, original)
+        except VeristateError:
+            continue  # its policy names none of its outputs: nobody could rerun it
         if step.policy.threshold_rule == "equal" and step.outputs[step.compared] != repeated.outputs[step.compared]:
             continue
         yield Canary(place=exported.place, step=step, of=of)

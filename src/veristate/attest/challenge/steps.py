@@ -1,5 +1,6 @@
 """Challenging a committed step: what the export holds of it, the rule its policy names, and the judgement."""
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import median
@@ -41,19 +42,29 @@ class Calibrated:
 def read_step(export: Export, which: str) -> Step:
     """The step of that place, execution id or stage. The export is taken as it is: `require` it first.
 
-    Raises: InputError when no step or several are called so, or it has several outputs and its policy names none.
+    A place comes before an execution that a recorder called by a number. Raises: InputError when no step or several are
+    called so; as `step_of`.
     """
-    found = [step for step in export.steps if which in _names(step)]
+    at = [step for step in export.steps if which == str(step.place)]
+    found = at or [step for step in export.steps if which in (step.commitment.execution, step.commitment.stage)]
     if len(found) != 1:
         known = ", ".join(f"{step.place} ({step.commitment.stage})" for step in export.steps[:20])
         raise InputError(f"{len(found)} steps are called {which!r}; give the place of one: {known or 'there are none'}")
-    commitment = found[0].commitment
+    return step_of(export, found[0])
+
+
+def step_of(export: Export, exported: ExportedStep) -> Step:
+    """A step of the export with its artifacts. Raises: InputError when it has several outputs and its policy names
+    none.
+    """
+    commitment = exported.commitment
     policy = read_record(Policy, export.blobs[commitment.policy])
     parts = {name: export.artifacts(getattr(commitment, name)) for name in ("inputs", "outputs", "context")}
     only = "".join(parts["outputs"]) if len(parts["outputs"]) == 1 else ""
     compared = policy.metric_parameters.get("output", only)
     if compared not in parts["outputs"]:
-        raise InputError(f"step {which} has the outputs {', '.join(parts['outputs'])}; its policy names none of them")
+        outputs = ", ".join(parts["outputs"])
+        raise InputError(f"the step at place {exported.place} has the outputs {outputs}; its policy names none of them")
     return Step(commitment=commitment, policy=policy, compared=compared, **parts)
 
 
@@ -159,7 +170,10 @@ def _by_constant(
     policy: Policy, committed: bytes, rerun: Callable[[bytes], bytes | None], seeds: Sequence[bytes], metric: Metric
 ) -> Judgement:
     """Consistent when the median distance is at most tau. Source: Threshold Choice 4.3."""
-    tau = float(policy.threshold_parameters.get("tau", "nan"))
+    try:
+        tau = float(policy.threshold_parameters["tau"])
+    except (KeyError, ValueError):
+        tau = math.nan
     if not 0 <= tau <= 1:
         raise InputError("the rule median needs the threshold parameter tau, within [0, 1]")
     outputs = [rerun(seed) for seed in seeds]
@@ -184,7 +198,3 @@ def _without(finding: Finding, reason: str, reruns: int = 0) -> Judgement:
 
 def _but_output(parameters: Mapping[str, str]) -> dict[str, str]:
     return {name: value for name, value in parameters.items() if name != "output"}
-
-
-def _names(step: ExportedStep) -> tuple[str, ...]:
-    return str(step.place), step.commitment.execution, step.commitment.stage

@@ -18,7 +18,8 @@ from veristate.attest.export.crate import (
     stamp_path,
 )
 from veristate.attest.home import Home
-from veristate.attest.signing import Envelope
+from veristate.attest.log import LogProof
+from veristate.attest.signing import Checkpoint, Envelope
 from veristate.core import InputError, TamperError
 from veristate.store import Store, disk
 
@@ -29,7 +30,8 @@ def export_run(home: Home, target: Path, *, redact: Set[str] = frozenset()) -> C
 
     Raises: InputError when nothing is published yet or the file exists; TamperError when the store is damaged.
     """
-    head = home.log.published().head
+    checkpoint = home.log.published()
+    head = checkpoint.head
     items = [item for item, _ in home.recorder.outbox.items()]
     shown = [item for item in items if item.place is not None and item.place < head.size]
     if not shown:
@@ -41,7 +43,7 @@ def export_run(home: Home, target: Path, *, redact: Set[str] = frozenset()) -> C
         redacted=tuple(sorted(left_out)),
         pending=len(items) - len(shown),
     )
-    files = list(_files(home, contents, shown, blobs))
+    files = list(_files(home, checkpoint, contents, shown, blobs))
     sizes = [(path, len(data)) for path, data in files]
     members = [(METADATA, describe(contents, sizes, date)), *files]
     with disk(target):
@@ -59,17 +61,22 @@ def export_run(home: Home, target: Path, *, redact: Set[str] = frozenset()) -> C
     return contents
 
 
-def _files(home: Home, contents: Contents, items: list[Item], blobs: Set[str]) -> Iterator[tuple[str, bytes]]:
-    """Every file but the description, in the order of the archive."""
+def _files(
+    home: Home, checkpoint: Checkpoint, contents: Contents, items: list[Item], blobs: Set[str]
+) -> Iterator[tuple[str, bytes]]:
+    """Every file but the description, in the order of the archive. All proofs lead to one head, whatever is published
+    meanwhile, and the timestamp is that head's.
+    """
+    head, reader = checkpoint.head, home.log.reader(checkpoint)
     yield CONTENTS, contents.to_bytes()
     yield SUGGESTED, _suggested(home)
-    head = home.log.published().head
     if stamp := home.recorder.outbox.stamps().get(str(head)):
         yield stamp_path(head.size), home.recorder.store.get(stamp.reply)
     for item in sorted(items, key=lambda item: item.place or 0):
-        entry, proof = entry_paths(item.place or 0)
+        place = item.place or 0
+        entry, proof = entry_paths(place)
         yield entry, item.envelope
-        yield proof, str(home.log.prove(item.place or 0)).encode()
+        yield proof, str(LogProof(index=place, hashes=reader.inclusion(place), checkpoint=checkpoint)).encode()
     for name in sorted(blobs):
         yield blob_path(name), home.recorder.store.get(name)
 

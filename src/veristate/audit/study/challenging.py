@@ -28,7 +28,7 @@ def rerun(inputs: Mapping[str, bytes], _seed: bytes, *, folder: Path | None = No
         said = json.loads(inputs["group"])
         wanted, keys = tuple(said["group"]), dict(said["keys"])
         spec = _study(inputs["study"], folder)
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise InputError(f"the committed inputs are none of a group: {error!r}") from error
     if spec.agent.kind == "endpoint":
         raise UndecidedError(f"{spec.agent.model} at an address answered: whoever runs it may change it")
@@ -50,8 +50,11 @@ def environment(_inputs: Mapping[str, bytes]) -> dict[str, str]:
 
 
 def recorded_folder(inputs: Mapping[str, bytes]) -> Path:
-    """Where the recorder had the study."""
-    return Path(json.loads(inputs["group"])["folder"])
+    """Where the recorder had the study. Raises: InputError for inputs that are none of a group."""
+    try:
+        return Path(json.loads(inputs["group"])["folder"])
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise InputError(f"the committed inputs are none of a group: {error!r}") from error
 
 
 def _study(text: bytes, folder: Path | None) -> StudySpec:

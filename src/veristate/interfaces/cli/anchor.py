@@ -46,13 +46,17 @@ def command(
         raise InputError(f"{store}: nothing was committed to there; see `veristate.stage`")
     with Recorder.open(store) as recorder:
         home = Home.open(recorder)
-        if timestamp is not None:
-            stamping.ask(home, timestamp, authority, json_output=json_output)
-        if node is None:
-            return
         head = home.log.published().head
         if not head.size:
             raise InputError("nothing is under a published head; run `veristate log deliver` first")
+        # With --json there is one object at the end; the timestamp of a head is in the journal by then.
+        stamped = {} if timestamp is None else stamping.ask(home, head, timestamp, authority)
+        if stamped and not json_output:
+            typer.echo(stamping.said_of(stamped))
+        if node is None:
+            if json_output:
+                typer.echo(json.dumps(stamped))
+            return
         transactions = Transactions.open(
             recorder.folder / "chain.sqlite", rpc=HttpNode(node), account=Account(_key(key_file))
         )
@@ -69,7 +73,10 @@ def command(
             transactions.close()
         if done and recorder.outbox.anchored_size() < head.size:
             recorder.outbox.anchored(head.size, {"contract": address, "transaction": standing.transaction or ""})
-    _say(head, standing, address, done=done, json_output=json_output)
+    if json_output:
+        typer.echo(json.dumps(stamped | _content(head, standing, address, done=done)))
+    else:
+        typer.echo("\n".join(_said(head, standing, address, done=done)))
     raise typer.Exit(0 if done else 5)
 
 
@@ -118,20 +125,22 @@ def _followed(anchorer: Anchorer, head: Head, wait: float) -> Standing:
         time.sleep(min(PAUSE_S, max(0.0, deadline - time.monotonic())))
 
 
-def _say(head: Head, standing: Standing, address: str, *, done: bool, json_output: bool) -> None:
-    if json_output:
-        said = {
-            "size": head.size,
-            "root": head.root.hex(),
-            "contract": address,
-            "state": str(standing.state),
-            "transaction": standing.transaction,
-            "block": standing.block.number if standing.block else None,
-            "anchored": done,
-            "reason": standing.reason,
-        }
-        typer.echo(json.dumps(said))
-        return
+def _content(head: Head, standing: Standing, address: str, *, done: bool) -> dict[str, object]:
+    return {
+        "size": head.size,
+        "root": head.root.hex(),
+        "contract": address,
+        "state": str(standing.state),
+        "transaction": standing.transaction,
+        "block": standing.block.number if standing.block else None,
+        "anchored": done,
+        "reason": standing.reason,
+    }
+
+
+def _said(head: Head, standing: Standing, address: str, *, done: bool) -> list[str]:
     reason = f" ({standing.reason})" if standing.reason else ""
-    typer.echo(f"head of {head.size} entries: {standing.state}{reason}; contract {address}.")
-    typer.echo("ANCHORED: final on the chain." if done else "NOT ANCHORED yet; run it again later.")
+    return [
+        f"head of {head.size} entries: {standing.state}{reason}; contract {address}.",
+        "ANCHORED: final on the chain." if done else "NOT ANCHORED yet; run it again later.",
+    ]

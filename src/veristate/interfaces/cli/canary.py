@@ -3,6 +3,7 @@
 import json
 import secrets
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -10,6 +11,7 @@ import typer
 
 from veristate.attest import Home
 from veristate.attest.challenge import (
+    Canary,
     CheckedCanary,
     canaries_in,
     check_canaries,
@@ -33,6 +35,7 @@ def make(
     store: given.StoreFolder = Path(".veristate"),
     rerun: reruns.RerunName = None,
     folder: reruns.Folder = None,
+    unconfined: reruns.Unconfined = False,
     plan: reruns.PlanFile = None,
     calibration: reruns.CalibrationFile = None,
     environment: reruns.Environment = None,
@@ -43,7 +46,7 @@ def make(
     Exit 5 when it does not repeat. Challengers run it again before any other step of its stage.
     """
     chosen = read_step(reruns.read_run(store, None), step)
-    runner = reruns.runner_of(rerun, chosen, folder=folder, recorded_here=True)
+    runner = reruns.runner_of(rerun, chosen, folder=folder, recorded_here=True, unconfined=unconfined)
     with reruns.open_store(store) as recorder:
         made = make_canary(
             recorder,
@@ -89,6 +92,7 @@ def check(
     run: reruns.Run = Path(".veristate"),
     rerun: reruns.RerunName = None,
     folder: reruns.Folder = None,
+    unconfined: reruns.Unconfined = False,
     policy: reruns.PolicyFile = None,
     stage: Annotated[str | None, typer.Option(help="Only those of this stage.")] = None,
     plan: reruns.PlanFile = None,
@@ -103,18 +107,22 @@ def check(
     calibrated = reruns.read_calibrated(plan, calibration)
     checked: list[CheckedCanary] = []
     for one in found:
-        runner = reruns.runner_of(rerun, one.step, folder=folder, recorded_here=run.is_dir())
+        runner = reruns.runner_of(rerun, one.step, folder=folder, recorded_here=run.is_dir(), unconfined=unconfined)
         checked += check_canaries(
             [one],
             runner.rerun,
             lambda canary: rerun_seeds(secrets.token_bytes(32), canary.step.policy.reruns_upper),
-            environment=runner.here(one.step, environment),
+            environment=partial(_here, runner, environment),
             calibrated=calibrated,
         )
     typer.echo(json.dumps({"canaries": contents(checked)}) if json_output else "\n".join(lines(checked)))
     if any(one.drifted for one in checked):
         raise typer.Exit(EnvironmentUnusableError.exit_code)
     raise typer.Exit(0 if all(one.judgement.finding == "consistent" for one in checked) else 5)
+
+
+def _here(runner: reruns.Runner, pairs: list[str] | None, one: Canary) -> dict[str, str]:
+    return runner.here(one.step, pairs)
 
 
 def contents(checked: Sequence[CheckedCanary]) -> list[dict[str, object]]:

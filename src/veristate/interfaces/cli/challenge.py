@@ -44,6 +44,7 @@ def run(
     step: reruns.StepName,
     rerun: reruns.RerunName = None,
     folder: reruns.Folder = None,
+    unconfined: reruns.Unconfined = False,
     policy: reruns.PolicyFile = None,
     plan: reruns.PlanFile = None,
     calibration: reruns.CalibrationFile = None,
@@ -62,7 +63,8 @@ def run(
     """
     export = reruns.read_run(run, policy)
     chosen = read_step(export, step)
-    runner = reruns.runner_of(rerun, chosen, folder=folder, recorded_here=run.is_dir())
+    recorded_here = run.is_dir()
+    runner = reruns.runner_of(rerun, chosen, folder=folder, recorded_here=recorded_here, unconfined=unconfined)
     here = runner.here(chosen, environment)
     calibrated = reruns.read_calibrated(plan, calibration)
     beginning = bytes.fromhex(_hexadecimal(seed)) if seed else _beginning(export, chosen)
@@ -70,7 +72,7 @@ def run(
         _canaries(export if canaries is None else reruns.read_run(canaries, None), chosen),
         runner.rerun,
         lambda one: rerun_seeds(bytes.fromhex(digest(beginning + one.of.encode())), one.step.policy.reruns_upper),
-        environment=here,
+        environment=lambda _one: here,
         calibrated=calibrated,
     )
     judgement = challenge_step(

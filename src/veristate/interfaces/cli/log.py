@@ -121,6 +121,8 @@ def prove(
         typer.echo(str(proof), nl=False)
         return
     base = out.with_name(out.name.removesuffix(".tlog-proof"))
+    # What an earlier call left there is another head's: `log verify` would take it for this one's.
+    base.with_name(base.name + ".tsr").unlink(missing_ok=True)
     for suffix, data in files.items():
         path = base.with_name(base.name + suffix)
         path.write_bytes(data)
@@ -144,6 +146,8 @@ def verify(
 
     With --authority the head's timestamp must hold too.
     """
+    if authority is None and timestamp != Path():
+        raise InputError("--timestamp needs --authority FILE: the root certificates that it is judged by")
     trust = _trust(policy)
     base = proof.name.removesuffix(".tlog-proof")
     if entry == Path():

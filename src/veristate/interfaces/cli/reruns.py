@@ -27,7 +27,8 @@ _OURS = {
     "veristate.audit.group": AUDIT,
 }
 _UNREPEATED = {
-    "veristate.research.failed-evaluation": "the evaluator itself failed: that judges no candidate",
+    "veristate.research.failed-evaluation": "the evaluator itself failed, or its arithmetic was flagged: "
+    "that judges no candidate",
     "veristate.audit.failed-group": "a model gave no reply in one of its attempts: that repeats nowhere",
 }
 
@@ -40,6 +41,10 @@ RerunName = Annotated[
 Folder = Annotated[
     Path | None,
     typer.Option("--folder", help="Your copy of a step's task or study, where it doesn't come with veristate."),
+]
+Unconfined = Annotated[
+    bool,
+    typer.Option("--unconfined", help="Run the candidate of an evaluation even without a sandbox: you trust it."),
 ]
 PolicyFile = Annotated[
     Path | None, typer.Option("--policy", help="Whom to believe: logs, witnesses, quorum (C2SP tlog-policy).")
@@ -88,11 +93,13 @@ def open_store(run: Path) -> Recorder:
     return Recorder.open(run)
 
 
-def runner_of(name: str | None, step: Step, *, folder: Path | None, recorded_here: bool) -> Runner:
+def runner_of(
+    name: str | None, step: Step, *, folder: Path | None, recorded_here: bool, unconfined: bool = False
+) -> Runner:
     """The runner that `name` names, or veristate's own for its stages.
 
     Code comes from the user and from what is installed, never from an export: where the recorder had a task or a study
-    is looked at only when the run was recorded on this machine.
+    is looked at only when the run was recorded on this machine. A candidate runs without a sandbox only `unconfined`.
     """
     if name is not None:
         return _named(name)
@@ -106,7 +113,12 @@ def runner_of(name: str | None, step: Step, *, folder: Path | None, recorded_her
     if stage != "veristate.screening":
         inputs = {name: data for name, data in step.inputs.items() if data is not None}
         known = module.recorded_folder(inputs) if recorded_here and len(inputs) == len(step.inputs) else None
-        rerun = partial(module.rerun, folder=folder or known)
+        options: dict[str, Any] = {"folder": folder or known}
+        if _OURS[stage] == RESEARCH:
+            options["unconfined"] = unconfined
+            if unconfined:
+                _warn_unconfined()
+        rerun = partial(module.rerun, **options)
     return Runner(rerun=_quiet(rerun), environment=module.environment)
 
 
@@ -146,6 +158,13 @@ def _quiet(rerun: StepRerun) -> StepRerun:
             return rerun(inputs, seed)
 
     return quiet
+
+
+def _warn_unconfined() -> None:
+    from veristate.research.sandbox.confining import NO_SANDBOX, find_sandbox
+
+    if find_sandbox() is None:
+        typer.echo(NO_SANDBOX, err=True)
 
 
 def _refuse(why: str, _inputs: Mapping[str, bytes], _seed: bytes) -> bytes | None:

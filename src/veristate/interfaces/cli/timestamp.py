@@ -1,6 +1,6 @@
 """What `veristate log` and `veristate verify` share about timestamps: whom to believe, and what is said of them."""
 
-import json
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
@@ -27,16 +27,18 @@ def read_authority(file: Path | None) -> Authority | None:
         raise InputError(f"--authority {file}: {error.strerror}") from error
 
 
-def ask(home: Home, url: str, file: Path | None, *, json_output: bool) -> None:
-    """Returns when the published head has a timestamp, and that was said."""
+def ask(home: Home, head: Head, url: str, file: Path | None) -> dict[str, object]:
+    """What is to be said of the head's timestamp, which is kept when this returns."""
     authority = read_authority(file)
     if authority is None:
         raise InputError("--timestamp needs --authority FILE: the root certificates that the reply is judged by")
-    stamp, time = stamp_head(home, url, authority, now=lambda: datetime.now(UTC))
-    if json_output:
-        typer.echo(json.dumps({"size": stamp.size, "timestamp": time.isoformat(), "authority": url}))
-    else:
-        typer.echo(f"head of {stamp.size} entries: it existed at {time.isoformat()}, signs {url}. Exports carry that.")
+    stamp, time = stamp_head(home, head, url, authority, now=lambda: datetime.now(UTC))
+    return {"size": stamp.size, "timestamp": time.isoformat(), "authority": url}
+
+
+def said_of(stamped: Mapping[str, object]) -> str:
+    """The same in words."""
+    return "head of {size} entries: it existed at {timestamp}, signs {authority}. Exports carry that.".format(**stamped)
 
 
 def judged(file: Path, head: Head, authority: Authority) -> datetime:

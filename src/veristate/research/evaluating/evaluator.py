@@ -13,6 +13,7 @@ from veristate.core import InputError, RefusedError, digest
 from veristate.research.processes import Confine, Launch, start, tail
 from veristate.research.tasks import Code, Task, filled, metric_text
 from veristate.research.tasks.data import VARIABLE, data_folder
+from veristate.research.untrusted import regular_file
 
 Status = Literal["valid", "rejected", "failed"]
 Arithmetic = Literal["PASS", "FLAG", "UNCHECKED"]
@@ -56,14 +57,15 @@ def evaluate(
     """
     limit = min(code.timeout_s, timeout_s if timeout_s is not None else code.timeout_s)
     reply = scratch / "reply.json"
+    environment = _environment(task, scratch)
     launch = Launch(
         argv=_argv(task, code, candidate, scratch, reply, checked),
         cwd=scratch,
-        environment=_environment(scratch),
+        environment=environment,
         output=scratch / "log.txt",
         mark=mark,
         writable=(scratch,),
-        readable=(task.folder, candidate, *data_folder()),
+        readable=(task.folder, candidate, *data_folder(environment)),
         memory_bytes=task.resources.memory_bytes,
     )
     began = time.monotonic()
@@ -92,8 +94,7 @@ def evaluate(
 def read_reply(path: Path) -> Judgement:
     """The judgement that the reply file holds; a failure when it is missing, too long, no JSON, or no number."""
     try:
-        with path.open("rb") as source:
-            data = source.read(REPLY_UPPER + 1)
+        data = reply_bytes(path)
     except OSError:
         return Judgement(status="failed", reason="the evaluator ended without a reply")
     if len(data) > REPLY_UPPER:
@@ -106,6 +107,15 @@ def read_reply(path: Path) -> Judgement:
         return Judgement(status="failed", reason=f"the evaluator's reply is not JSON: {error}", reply=name)
     except (InputError, TypeError, AttributeError) as error:
         return Judgement(status="failed", reason=f"the evaluator's reply can't be used: {error}", reply=name)
+
+
+def reply_bytes(path: Path) -> bytes:
+    """What the evaluator left as its reply, at most one byte more than a reply may have.
+
+    Raises: OSError when no regular file is there.
+    """
+    with regular_file(path) as source:
+        return source.read(REPLY_UPPER + 1)
 
 
 def _judgement(content: Any, name: str) -> Judgement:
@@ -143,8 +153,9 @@ def _argv(task: Task, code: Code, candidate: Path, scratch: Path, reply: Path, c
     return sys.executable, "-P", "-m", "veristate.research.hosts.evaluator", str(scratch / "order.json")
 
 
-def _environment(scratch: Path) -> dict[str, str]:
-    kept = ("PATH", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "VIRTUAL_ENV", "PYTHONPATH", VARIABLE)
+def _environment(task: Task, scratch: Path) -> dict[str, str]:
+    kept = ["PATH", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "VIRTUAL_ENV", "PYTHONPATH"]
+    kept += [VARIABLE] if task.resources.data != "none" else []  # what it reads a commitment must say
     found = {name: os.environ[name] for name in kept if name in os.environ}
     threads = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
     return found | threads | {"HOME": str(scratch), "TMPDIR": str(scratch), "PYTHONDONTWRITEBYTECODE": "1"}

@@ -10,6 +10,7 @@ import os
 import shutil
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -25,6 +26,7 @@ try:
 except ImportError as error:
     raise EnvironmentUnusableError("jobs on Ray need the extra ray: pip install 'veristate[ray]'") from error
 
+_LOST = (RayError, ConnectionError, RuntimeError)  # what Ray raises where the cluster itself is gone
 _DEAD = 9
 _START_S, _ANSWER_S = 60.0, 30.0
 
@@ -41,7 +43,10 @@ def connected(address: str = "auto", **options: Any) -> Ground:
     jobs: list[_Job] = []
 
     def free() -> Free:
-        return _free(ray.available_resources(), [job.offer for job in jobs if not job.over])
+        available: Mapping[str, float] = {}
+        with suppress(*_LOST):
+            available = ray.available_resources()
+        return _free(available, [job.offer for job in jobs if not job.over])
 
     def begin(launch: Launch, offer: Offer) -> _Job:
         job = _Job(launch, offer)
@@ -128,9 +133,10 @@ class _Job:
     def _asked(self, name: str, otherwise: Any, **options: Any) -> Any:
         try:
             return ray.get(self._actor.call.remote(name, options), timeout=_ANSWER_S)
-        except RayError:  # the actor or its node is dead, or does not answer
+        except _LOST:  # the actor or its node is dead, or does not answer
             return otherwise
 
     def _let_go(self) -> None:
         self.over = True
-        ray.kill(self._actor)
+        with suppress(*_LOST):  # the engine goes on to end everything else
+            ray.kill(self._actor)

@@ -17,36 +17,49 @@ from veristate.research.running.working import campaign_sandbox
 from veristate.research.tasks import Task, bundled_tasks, read_task
 
 
-def rerun(inputs: Mapping[str, bytes], _seed: bytes, *, folder: Path | None = None) -> bytes | None:
+def rerun(
+    inputs: Mapping[str, bytes], _seed: bytes, *, folder: Path | None = None, unconfined: bool = False
+) -> bytes | None:
     """The judgement of a committed candidate by the task as it lies here: a bundled one, or that in `folder`; None when
-    the evaluator fails here.
+    the evaluator fails here, or its arithmetic is flagged.
 
-    Raises: UndecidedError when the same task is not here; InputError for inputs that are none of an evaluation.
+    An evaluator may run what the candidate holds: without a sandbox that is done only when the user wants it
+    `unconfined`.
+    Raises: UndecidedError when the same task is not here, or no sandbox; InputError for inputs that are none of an
+    evaluation.
     """
     try:
         said = json.loads(inputs["evaluator"])
-        task, audited = _task(said, folder), said["audit"]
-        files = [(bytes.fromhex(path).decode("utf-8", "surrogateescape"), name) for path, name in _listed(inputs)]
-    except (ValueError, KeyError, TypeError) as error:
+        task, audited, checked = _task(said, folder), bool(said["audit"]), bool(said["checked"])
+        listed = [(bytes.fromhex(path).decode("utf-8", "surrogateescape"), name) for path, name in _listed(inputs)]
+        files = [(path, inputs[f"file {place}"], name) for place, (path, name) in enumerate(listed)]
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise InputError(f"the committed inputs are none of an evaluation: {error!r}") from error
     code = task.audit if audited else task.evaluator
-    assert code is not None
+    if code is None:
+        raise InputError(f"the committed inputs are none of an evaluation: the task {task.name} has no audit")
+    confine = campaign_sandbox(task) or (_unconfined if unconfined else None)
+    if confine is None:
+        raise UndecidedError(
+            "no sandbox here (bubblewrap is missing or may not be used), and an evaluator may run what the candidate "
+            "holds; install bubblewrap, or run it unconfined with --unconfined if you trust whoever made the export"
+        )
     with tempfile.TemporaryDirectory() as above:
         candidate, scratch = Path(above, "candidate"), Path(above, "run")
         candidate.mkdir()
         scratch.mkdir()
-        for place, (path, name) in enumerate(files):
-            _write(candidate, path, inputs[f"file {place}"], name)
+        for path, data, name in files:
+            _write(candidate, path, data, name)
         judged = evaluate(
             task,
             code,
             candidate=candidate,
             scratch=scratch,
             mark=uuid.uuid4().hex,
-            confine=campaign_sandbox(task) or _unconfined,
-            checked=said["checked"],
+            confine=confine,
+            checked=checked,
         )
-    return None if judged.status == "failed" else said_of(judged)
+    return None if judged.status == "failed" or judged.arithmetic == "FLAG" else said_of(judged)
 
 
 def environment(_inputs: Mapping[str, bytes]) -> dict[str, str]:
@@ -55,8 +68,11 @@ def environment(_inputs: Mapping[str, bytes]) -> dict[str, str]:
 
 
 def recorded_folder(inputs: Mapping[str, bytes]) -> Path:
-    """Where the recorder had the task."""
-    return Path(json.loads(inputs["evaluator"])["folder"])
+    """Where the recorder had the task. Raises: InputError for inputs that are none of an evaluation."""
+    try:
+        return Path(json.loads(inputs["evaluator"])["folder"])
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise InputError(f"the committed inputs are none of an evaluation: {error!r}") from error
 
 
 def _task(said: Mapping[str, Any], folder: Path | None) -> Task:
@@ -78,13 +94,18 @@ def _listed(inputs: Mapping[str, bytes]) -> list[tuple[str, str]]:
 
 
 def _write(folder: Path, path: str, data: bytes, name: str) -> None:
-    """Writes a file of the candidate. Raises: InputError for a path that leads out of `folder`, or other bytes."""
+    """Writes a file of the candidate. Raises: InputError for a path that leads out of `folder`, can't be written beside
+    the others, or has other bytes.
+    """
     parts = PurePosixPath(path).parts
     if not parts or path.startswith("/") or ".." in parts or "\0" in path or digest(data) != name:
         raise InputError(f"the committed candidate has a file {path!r} that is no file of a candidate")
     target = folder.joinpath(*parts)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    target.write_bytes(data)
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_bytes(data)
+    except OSError as error:
+        raise InputError(f"the committed candidate's file {path!r} can't be written: {error.strerror}") from error
 
 
 def _unconfined(launch: Launch) -> Launch:

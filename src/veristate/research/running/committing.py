@@ -11,7 +11,7 @@ from pathlib import Path
 
 from veristate.attest import EXACT, Boundary, environment_of
 from veristate.core import canonical_bytes, digest
-from veristate.research.evaluating import Candidate, Judgement
+from veristate.research.evaluating import Candidate, Judgement, reply_bytes
 from veristate.research.running.opening import task_digest
 from veristate.research.tasks import Code, Task
 from veristate.store import Store
@@ -22,6 +22,7 @@ EVALUATION, AUDIT, FAILURE = (
     "veristate.research.failed-evaluation",
 )
 LIBRARIES = ("veristate", "numpy", "scipy", "numba", "scikit-learn", "torch")
+UNFIXED = {"the data folder": "what it held is not fixed by the commitment"}
 
 # Commits to an evaluation under that execution id, whose reply is in that file if there is one.
 CommitTo = Callable[[str, Code, Candidate, Judgement, Path], None]
@@ -35,7 +36,9 @@ def committing(task: Task, store: Store, boundary: Boundary | None) -> CommitTo:
     """What commits to this campaign's evaluations, before anything of them is deleted. Nothing does without a boundary.
 
     A judgement is compared bit for bit with two reruns: an evaluator that draws random numbers does not agree with
-    itself, and then nobody is accused. What an evaluator's own failure says of a candidate is nothing that repeats.
+    itself, and then nobody is accused. What an evaluator's own failure says of a candidate is nothing that repeats, nor
+    is a metric of arithmetic that was flagged. What the data folder held is not committed to: where a task reads it,
+    the policy asks for what no other environment has.
     """
     if boundary is None:
         return no_commitment
@@ -45,20 +48,24 @@ def committing(task: Task, store: Store, boundary: Boundary | None) -> CommitTo:
         for audited in (False, True)
     )
     here = environment_of(*LIBRARIES)
-    policy = replace(EXACT, metric_parameters={"output": "judgement"}, reruns_upper=2, environment=here)
+    asked = here | (UNFIXED if task.resources.data != "none" else {})
+    policy = replace(EXACT, metric_parameters={"output": "judgement"}, reruns_upper=2, environment=asked)
 
     def commit_to(execution: str, code: Code, candidate: Candidate, judged: Judgement, reply: Path) -> None:
         audited = code is task.audit
         inputs = {"evaluator": audit if audited else evaluator, **_files(store, candidate)}
         outputs = {"judgement": said_of(judged)}
         with suppress(OSError):
-            outputs["reply"] = reply.read_bytes()
+            data = reply_bytes(reply)
+            if digest(data) == judged.reply:  # what was judged, nothing else that a candidate's code may have put there
+                outputs["reply"] = data
         context = {
             "environment": canonical_bytes(here),
             "reason": judged.reason.encode("utf-8", "backslashreplace"),
             "tree": candidate.tree.encode(),
         }
-        stage = FAILURE if judged.status == "failed" else AUDIT if audited else EVALUATION
+        faulty = judged.status == "failed" or judged.arithmetic == "FLAG"
+        stage = FAILURE if faulty else AUDIT if audited else EVALUATION
         boundary.commit_to(stage, execution=execution, inputs=inputs, outputs=outputs, context=context, policy=policy)
 
     return commit_to

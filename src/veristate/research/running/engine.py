@@ -27,6 +27,7 @@ from veristate.research.running.opening import (
     open_campaign,
     opening_body,
     reopened,
+    require_data_for,
 )
 from veristate.research.running.record import CampaignRecord
 from veristate.research.running.talking import Talk, metered
@@ -166,6 +167,8 @@ class _Engine:
         before, fixed = reopened(standing.opened)
         if task is not None and task.folder != before.folder:
             raise InputError(f"{self._home.folder} holds a campaign of {before.folder}; give another --home")
+        if standing.finished is None:
+            require_data_for(before, fixed)
         return before, fixed
 
     def _start_session(self) -> None:

@@ -18,7 +18,7 @@ from veristate.core import InputError, canonical_bytes, digest
 from veristate.ledger import Ledger
 from veristate.research.states import Standing
 from veristate.research.tasks import Code, Task, read_task
-from veristate.research.tasks.data import require_data
+from veristate.research.tasks.data import VARIABLE, require_data
 from veristate.store import Store
 
 DeciderName = Literal["policy", "model", "none"]
@@ -104,8 +104,7 @@ def opening_body(task: Task, options: CampaignOptions, store: Store) -> dict[str
     """The first entry of a campaign: the task by digest, the options, the state that all workers start from."""
     if task.worker is None and options.worker is None:
         raise InputError(f"task {task.name} brings no worker; give one with --worker")
-    if task.resources.data != "none":
-        require_data(task.name)
+    require_data_for(task, options)
     worker = options.worker or task.worker
     assert worker is not None
     return {
@@ -129,6 +128,20 @@ def opening_body(task: Task, options: CampaignOptions, store: Store) -> dict[str
     }
 
 
+def require_data_for(task: Task, options: CampaignOptions) -> None:
+    """Returns when the data folder is there for who may read it.
+
+    Raises: EnvironmentUnusableError when it is not; InputError when it is passed to a worker that must not see it.
+    """
+    if VARIABLE in options.passed and task.resources.data != "worker":
+        raise InputError(
+            f"--pass {VARIABLE}: task {task.name} does not give its worker the data folder ([resources] data = "
+            f'"{task.resources.data}"), which may hold what is hidden from it; pass something else'
+        )
+    if task.resources.data != "none":
+        require_data(task.name)
+
+
 def reopened(body: Any) -> tuple[Task, CampaignOptions]:
     """Task and options of a campaign that was opened before.
 
@@ -145,7 +158,7 @@ def reopened(body: Any) -> tuple[Task, CampaignOptions]:
         worker=Code(function=said["function"], command=tuple(said["command"])),
         wall_s=None if body["wall_s"] is None else float(body["wall_s"]),
         passed=tuple(body["passed"]),
-        jobs=body["jobs"],
+        jobs=body.get("jobs", True),  # older campaigns don't say
     )
 
 

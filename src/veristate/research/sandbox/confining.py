@@ -57,7 +57,8 @@ class Profile:
         program = _program(launch)
         seen = [*_interpreter(), *self.readable, *launch.readable, *_around(program)]
         argv = ["bwrap", "--die-with-parent", *_UNSHARED, *([] if launch.network else ["--unshare-net"])]
-        room = ["--size", str(launch.memory_bytes)] if launch.memory_bytes else []  # what lies there is memory too
+        sized = bool(launch.memory_bytes) and _takes_sizes()  # what lies there is memory too
+        room = ["--size", str(launch.memory_bytes)] if sized else []
         argv += [*_system(), "--proc", "/proc", "--dev", "/dev", *room, "--tmpfs", "/dev/shm"]  # noqa: S108
         argv += [*room, "--tmpfs", "/tmp"]  # noqa: S108 - of its own
         for path in self.devices:
@@ -78,11 +79,19 @@ def find_sandbox(profile: Profile | None = None) -> Confine | None:
 
 @cache
 def _works() -> bool:
-    if shutil.which("bwrap") is None:
-        return False
+    return shutil.which("bwrap") is not None and _tried()
+
+
+@cache
+def _takes_sizes() -> bool:
+    """Whether a size may be given for files in memory: an older bubblewrap, or a setuid one, refuses to start then."""
+    return _tried("--size", str(2**20), "--tmpfs", "/tmp")  # noqa: S108 - of its own
+
+
+def _tried(*options: str) -> bool:
     argv = ["bwrap", "--die-with-parent", *_UNSHARED, "--unshare-net", *_system(), "--proc", "/proc", "--dev", "/dev"]
     try:
-        done = subprocess.run([*argv, "--", "true"], capture_output=True, timeout=20, check=False)
+        done = subprocess.run([*argv, *options, "--", "true"], capture_output=True, timeout=20, check=False)
     except (OSError, subprocess.TimeoutExpired):
         return False
     return done.returncode == 0

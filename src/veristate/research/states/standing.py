@@ -174,6 +174,7 @@ def _stage(standing: Standing, _entry: Entry, content: dict[str, Any]) -> None:
     worker = standing.workers[content["worker"]]
     card = Card.from_bytes(content["card"].encode())
     worker.cards.append(card)
+    standing.released.discard(card.tree)  # what was let go and is named again was captured again
     worker.claimed.pop(content["stage"], None)
     worker.segments[-1].stages += 1
     standing.cpu_ms += content["cpu_ms"]
@@ -183,6 +184,7 @@ def _segment_ended(standing: Standing, entry: Entry, content: dict[str, Any]) ->
     worker = standing.workers[content["worker"]]
     segment = worker.segments[-1]
     segment.reason, segment.end_tree, segment.ended = content["reason"], content["tree"], entry.time
+    standing.released.discard(content["tree"])
     standing.cpu_ms += content["cpu_ms"]
     standing.gpu_ms += content.get("gpu_ms", 0)
 

@@ -1,4 +1,4 @@
-"""The data folder: what VERISTATE_DATA names. Evaluators may read it, a worker only when its task says so."""
+"""The data folder: what VERISTATE_DATA names. The task says who reads it: nobody, its evaluator, its worker too."""
 
 import os
 from collections.abc import Mapping

@@ -4,6 +4,7 @@ The loop runs in the engine: the model's key never enters the worker's environme
 """
 
 import json
+import os
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -12,6 +13,7 @@ from typing import Any
 
 from veristate.core import EnvironmentUnusableError, InputError, RefusedError, VeristateError
 from veristate.research.processes import Launch, start, tail
+from veristate.research.tasks.data import VARIABLE, data_folder
 from veristate.research.workers.seat import Departure, Seat
 
 Words = tuple[tuple[str, str], ...]
@@ -133,13 +135,17 @@ def _inside(workspace: Path, name: str) -> Path:
 
 
 def _run(seat: Seat, command: str) -> tuple[str, float]:
+    environment = {"PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": str(seat.home), "TMPDIR": str(seat.home)}
+    if seat.resources.data == "worker" and VARIABLE in os.environ:
+        environment[VARIABLE] = os.environ[VARIABLE]
     launch = Launch(
         argv=("/bin/sh", "-c", command),
         cwd=seat.workspace,
-        environment={"PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": str(seat.home), "TMPDIR": str(seat.home)},
+        environment=environment,
         output=seat.home / "run.log",
         mark=seat.mark,
         writable=(seat.workspace, seat.home),
+        readable=data_folder(environment),
         network=seat.resources.network,
         memory_bytes=seat.resources.memory_bytes,
     )
