@@ -47,7 +47,8 @@ def assert_complete(home, folder, kills):
     standing = assert_whole(home)
     target = standing.opened["target"]
     assert standing.finished["reason"] == f"target: {target} is reached"
-    assert target in {card.metric for card in standing.cards if card.status == "valid"}
+    # What was handed in as the engine died was not claimed yet: the worker goes on from there, past the target.
+    assert max(int(card.metric) for card in standing.cards if card.status == "valid") >= int(target)
     began = Counter((folder.parent / "began.log").read_text().split())
     recorded = Counter(card.details["x"] for card in standing.cards if card.status == "valid" and card.attempts)
     assert all(count == 1 for count in recorded.values())
