@@ -20,7 +20,15 @@ from veristate.devices.certified.chains import chain_bounds, chain_rows
 from veristate.devices.certified.models import Propagation, layer_outputs, propagation_of
 from veristate.devices.certified.planner import Estimate
 from veristate.devices.certified.roundedchain import rounded_accumulators, rounded_bounds, unrounded
-from veristate.devices.certified.tables import SAMPLED, Clock, batches_of, estimated, positions_of, unavailable
+from veristate.devices.certified.tables import (
+    SAMPLED,
+    Clock,
+    all_followed,
+    batches_of,
+    estimated,
+    positions_of,
+    unavailable,
+)
 from veristate.numerics import format_named
 from veristate.numerics.probes import Export, ProbeAccount, ProbePlan, Probes
 
@@ -52,14 +60,11 @@ class ChainSide:
         dtype: str = "fp32",
     ) -> "ChainSide | Declined":
         """The trusted side of these models, or why one of them can't be followed."""
-        members = []
-        for model in models:
-            member = propagation_of(model, output=output)
-            if isinstance(member, Declined):
-                return member
-            members.append(member)
+        members = all_followed(propagation_of(model, output=output) for model in models)
+        if isinstance(members, Declined):
+            return members
         spans = batches_of(len(inputs), batch)
-        return cls(members=tuple(members), models=tuple(models), inputs=inputs, spans=spans, dtype=dtype)
+        return cls(members=members, models=tuple(models), inputs=inputs, spans=spans, dtype=dtype)
 
     @property
     def shape(self) -> tuple[int, int]:

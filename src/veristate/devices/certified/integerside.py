@@ -16,7 +16,15 @@ from veristate.devices.certified.certify import SuspectRun
 from veristate.devices.certified.integers import IntegerChain, integer_accumulators, integer_bounds, integer_chain
 from veristate.devices.certified.models import propagation_of
 from veristate.devices.certified.planner import Estimate
-from veristate.devices.certified.tables import SAMPLED, Clock, batches_of, estimated, positions_of, unavailable
+from veristate.devices.certified.tables import (
+    SAMPLED,
+    Clock,
+    all_followed,
+    batches_of,
+    estimated,
+    positions_of,
+    unavailable,
+)
 from veristate.numerics.probes import Export, ProbeAccount, ProbePlan, Probes, words_needed
 
 Mask = NDArray[np.bool_]
@@ -41,14 +49,11 @@ class IntegerSide:
         batch: int = 64,
     ) -> "IntegerSide | Declined":
         """These models in whole numbers of so many bits, scaled to what the inputs need; or why not."""
-        members = []
-        for model in models:
-            chain = propagation_of(model, output=output)
-            member = chain if isinstance(chain, Declined) else integer_chain(chain, inputs, bits)
-            if isinstance(member, Declined):
-                return member
-            members.append(member)
-        return cls(members=tuple(members), inputs=inputs, spans=batches_of(len(inputs), batch))
+        chains = (propagation_of(model, output=output) for model in models)
+        members = all_followed(c if isinstance(c, Declined) else integer_chain(c, inputs, bits) for c in chains)
+        if isinstance(members, Declined):
+            return members
+        return cls(members=members, inputs=inputs, spans=batches_of(len(inputs), batch))
 
     @property
     def shape(self) -> tuple[int, int]:

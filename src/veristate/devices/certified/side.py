@@ -18,6 +18,7 @@ from veristate.devices.certified.memo import memoised_pass
 from veristate.devices.certified.planner import Estimate
 from veristate.devices.certified.rounded import rounded_scores
 from veristate.devices.certified.sampling import estimates_of
+from veristate.devices.certified.tables import all_followed
 from veristate.devices.predictors.chemprop import ChempropPredictor
 from veristate.numerics import format_named
 from veristate.numerics.probes import ProbePlan, Probes
@@ -49,17 +50,14 @@ class TrustedSide:
         cls, predictor: ChempropPredictor, stretch: int = STRETCH, exported: int = EXPORTED
     ) -> "TrustedSide | Declined":
         """The trusted side of that predictor, or why its models can't be followed. Stretches are in candidates."""
-        members = []
-        for model in predictor.models:
-            member = member_of(model, predictor.output)
-            if isinstance(member, Declined):
-                return member
-            members.append(member)
+        members = all_followed(member_of(model, predictor.output) for model in predictor.models)
+        if isinstance(members, Declined):
+            return members
         if len({member.depth for member in members}) > 1:
             return Declined(reason="the members have different depths", next_strategy="full")
         return cls(
             predictor=predictor,
-            members=tuple(members),
+            members=members,
             exported=_stretches(predictor, exported),
             stretches=_stretches(predictor, stretch),
         )

@@ -1,15 +1,27 @@
-"""What the sides of users' models share: batches of a table, and strategies timed on a sample."""
+"""What the sides share: all members or a reason; of users' models also batches, and strategies timed on a sample."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from typing import TypeVar
 
 import numpy as np
 
 from veristate.decisions.enclosures import Declined
 from veristate.devices.certified.planner import Estimate
 
+Member = TypeVar("Member")
 Clock = Callable[[], float]
 SAMPLED = 256  # candidates
 _UNREPEATED = Declined(reason="the rows of a feed-forward model don't repeat: nothing to memoise", next_strategy="full")
+
+
+def all_followed(found: Iterable[Member | Declined]) -> tuple[Member, ...] | Declined:
+    """The members, or why the first one that can't be followed is none. Those after it are not looked at."""
+    members: list[Member] = []
+    for member in found:
+        if isinstance(member, Declined):
+            return member
+        members.append(member)
+    return tuple(members)
 
 
 def batches_of(candidates: int, batch: int) -> tuple[range, ...]:

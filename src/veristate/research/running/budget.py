@@ -58,10 +58,6 @@ class Meter:
             return None
         return f"budget: all {self._part(worker)} evaluator queries of {worker} are used"
 
-    def tokens_left(self) -> int | None:
-        """Tokens left; None when not limited."""
-        return None if self.budget.tokens is None else max(0, self.budget.tokens - self._standing.spent_tokens())
-
     def disk_bytes(self) -> int:
         """The size of the campaign's snapshots, looked at every few seconds. What does not fit is not stored at all."""
         now = time.monotonic()
