@@ -288,11 +288,12 @@ def test_a_screen_is_calibrated_on_healthy_passes_of_the_model():
         return checks
 
     default = Screen()
-    loudest = passed(default).loudest
-    assert 0 < loudest < 2
-    own = default.calibrated([loudest], margin=1.5)
-    assert own.stored == pytest.approx(default.stored * loudest * 1.5)
-    assert passed(own).loudest == pytest.approx(1 / 1.5, rel=0.5)  # other signs are drawn for the sums
+    seen = [passed(default).loudest for _ in range(12)]
+    assert 0 < min(seen) <= max(seen) < 2
+    own = default.calibrated(seen, margin=3)
+    assert own.stored == pytest.approx(default.stored * max(seen) * 3)
+    # Every pass draws other signs for its sums: single passes differ by more than a factor of two.
+    assert 0 < passed(own).loudest < 1
     assert not passed(own).unresolved
 
 

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils.flop_counter import FlopCounterMode
+from torch.utils.flop_counter import flop_registry
 from torch.utils.hooks import RemovableHandle
 
+from veristate.devices.dispatching import DispatchMode, decomposed, multiply_adds
 from veristate.devices.predictors import Predictor
 from veristate.devices.watch import OURS, LinearCall, linear_layers, watch
 
@@ -69,20 +69,33 @@ class Coverage:
         return self.watched / self.total if self.total else 0.0
 
 
-class _Operations(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Counts the operations that are dispatched outside watched layers, by name: a matrix product of a watched layer
-    and one beside it have the same name, so where it runs decides.
+class _Operations(DispatchMode):
+    """Counts the operations that are dispatched outside watched layers, by name, and the multiply-adds of all: a matrix
+    product of a watched layer and one beside it have the same name, so where it runs decides.
     """
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.counts: Counter[str] = Counter()
+        self.multiply_adds = 0
         self.inside = False
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        if not self.inside:
+        named, inside = kwargs or {}, self.inside
+        if not inside:
             self.counts[func.overloadpacket.__name__] += 1
-        return func(*args, **(kwargs or {}))
+        if func.overloadpacket not in flop_registry:
+            # A composite operation is counted by its own name, its multiply-adds by those of its parts.
+            self.inside = True
+            try:
+                apart = decomposed(self, func, args, named)
+            finally:
+                self.inside = inside
+            if apart is not NotImplemented:
+                return apart
+        out = func(*args, **named)
+        self.multiply_adds += multiply_adds(func, args, named, out)
+        return out
 
     @contextmanager
     def beside(self, model: torch.nn.Module) -> Iterator[None]:
@@ -107,7 +120,7 @@ class _Operations(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
 def measure_coverage(predictor: Predictor) -> Coverage:
     """The coverage of one batch through every member. Run it on a healthy pass: it computes scores and drops them."""
-    watched, total = 0, 0
+    watched = 0
     layers: set[str] = set()
     operations = _Operations()
 
@@ -117,8 +130,12 @@ def measure_coverage(predictor: Predictor) -> Coverage:
         watched += len(call.X) * call.X.shape[1] * call.Y.shape[1]
 
     for member, model in enumerate(predictor.models):
-        with FlopCounterMode(display=False) as flops, operations, operations.beside(model), watch(model, seen):
+        with operations, operations.beside(model), watch(model, seen):
             predictor.run(member, 0)
-        total += flops.get_total_flops() // 2
     others = Counter({name: n for name, n in operations.counts.items() if name not in SILENT})
-    return Coverage(watched=watched, total=total, layers=tuple(sorted(layers)), unwatched=tuple(others.most_common()))
+    return Coverage(
+        watched=watched,
+        total=operations.multiply_adds,
+        layers=tuple(sorted(layers)),
+        unwatched=tuple(others.most_common()),
+    )

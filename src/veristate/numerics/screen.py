@@ -66,6 +66,7 @@ class Screen:
     def calibrated(self, loudest: Sequence[float], *, margin: float = 1.25) -> "Screen":
         """The screen that lies `margin` times above healthy calls whose largest shares of this screen are given.
 
+        Give several passes: each draws other signs, and small ones differ by a factor of two among themselves.
         Raises: InputError when no healthy call was given.
         """
         shares = [share for share in loudest if np.isfinite(share)]

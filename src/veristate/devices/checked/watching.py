@@ -13,8 +13,7 @@ from weakref import ref
 
 import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
-from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
-from torch.utils.flop_counter import flop_registry
+from torch.utils._python_dispatch import _disable_current_modes
 
 from veristate.core import InputError
 from veristate.devices.checked.arrays import PreparedWeights
@@ -22,6 +21,7 @@ from veristate.devices.checked.operations import is_watched, sums_by_destination
 from veristate.devices.checked.outcome import Checks
 from veristate.devices.checked.session import Session
 from veristate.devices.coverage import SILENT
+from veristate.devices.dispatching import DispatchMode, decomposed, multiply_adds
 from veristate.devices.watch import OURS
 from veristate.numerics import MOST_DRAWS, Screen
 
@@ -64,7 +64,7 @@ def checked(
         yield checks
 
 
-class _Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
+class _Watch(DispatchMode):
     """Runs every operation, then has the known ones checked."""
 
     def __init__(self, session: Session, checks: Checks, layers: list[str]) -> None:
@@ -83,8 +83,7 @@ class _Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if not is_watched(name):
             if func not in self._whole and name not in _LEFT_WHOLE:
                 # A composite operation is taken apart, so that the products inside are seen.
-                with self:
-                    apart = func.decompose(*args, **named)
+                apart = decomposed(self, func, args, named)
                 if apart is not NotImplemented:
                     return apart
                 self._whole.add(func)
@@ -98,7 +97,7 @@ class _Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
         # The checks' own products are nobody's: neither a fault's outside nor a counter's.
         with _disable_current_modes():
             self._session.check(layer, name, given, named, out)
-        self._checks.total += self._checks.watched - before or _multiply_adds(func, args, named, out)
+        self._checks.total += self._checks.watched - before or multiply_adds(func, args, named, out)
         self._checks.seconds += time.perf_counter() - started
         return out
 
@@ -119,7 +118,7 @@ class _Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self._forget(func, args)
         if name not in _SILENT:
             self._checks.beside[name] += 1
-            self._checks.total += _multiply_adds(func, args, named, out)
+            self._checks.total += multiply_adds(func, args, named, out)
         return out
 
     def _forget(self, func: Any, args: Any) -> None:
@@ -134,12 +133,6 @@ class _Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
 def _is_mutable(func: Any) -> bool:
     """Whether the operation writes into one of its operands; asked of torch once for each, since asking takes long."""
     return bool(func._schema.is_mutable)
-
-
-def _multiply_adds(func: Any, args: Any, named: Any, out: Any) -> int:
-    """What torch's own counter says of an operation that no check watched; 0 for one it does not know."""
-    count = flop_registry.get(func.overloadpacket)
-    return 0 if count is None else int(count(*args, **named, out_val=out)) // 2
 
 
 @contextmanager
