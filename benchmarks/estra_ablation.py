@@ -1,14 +1,15 @@
 """Claim: re-anchoring and job control pay where the pay-off comes late. Same instances, seeds and budgets with and
 without.
 
-Three small campaigns (`benchmarks/delayed`) with workers that search by themselves, restart themselves when they
-stagnate, and keep their whole search in the workspace. Without re-anchoring every segment goes on from the live state.
-Counted in evaluator queries, so neither the machine nor its load matters. Sizes and targets were chosen on other seeds,
-looking at the arm without re-anchoring alone: it had to reach the target in some runs and not in all. A first version
-of the evidence policy lost on seeds 1 to 12 (`FIRST_POLICY`); it was changed, and is measured here on seeds of its own.
+Re-anchoring: three small campaigns (`benchmarks/delayed`), each with two kinds of workers. One kind restarts itself when
+it stagnates, the other climbs until it can't and ends its segment, as an agent that is out of ideas does. All keep
+their whole search in the workspace. Without re-anchoring every segment goes on from the live state. Counted in evaluator
+queries, so neither the machine nor its load matters. Sizes and targets were chosen on other seeds, those of the first
+kind by the arm without re-anchoring alone: it had to reach the target in some runs and not in all. Two earlier versions
+lost with it (`EARLIER`); what a restored worker is told was changed, and is measured here on seeds of its own.
 
-A fourth one trains six configurations in long jobs that share one machine, for less time than all of them need. With
-job control the worker proposes all of them for a short while each and then the best again; without it its proposals are
+Job control: six configurations train in long jobs that share one machine, for less time than all of them need. With job
+control the worker proposes all of them for a short while each and then the best again; without it its proposals are
 refused, and it starts processes of its own: one after the other to their ends, or all at once. Counted in seconds that
 the jobs themselves keep by sleeping; the evaluator's queries are limited too.
 """
@@ -26,11 +27,11 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from benchmarks.delayed.landscapes import curves
+from benchmarks.delayed.landscapes import ONSETS, reachable
 from benchmarks.record import HERE, RESULTS, Claim, note, write
 from veristate.research import CampaignHome, CampaignOptions, objective_of, read_task, run_campaign
 
-SEEDS, FIRST_SEED, DRAWS = 12, 101, 10_000
+SEEDS, FIRST_SEED, DRAWS = 12, 201, 10_000
 FULL, LIVE = "full engine", "without re-anchoring"
 IN_TURN, AT_ONCE = "without job control, one after the other", "without job control, all at once"
 ARMS = {
@@ -40,10 +41,10 @@ ARMS = {
     AT_ONCE: CampaignOptions(jobs=False),
 }
 HOW = {FULL: "jobs", LIVE: "jobs", IN_TURN: "in turn", AT_ONCE: "at once"}
-FIRST_POLICY = {  # full engine minus without re-anchoring, mean and 95 % interval: best value, queries to target
-    "detour": ("+0.50 [-0.17, +1.08]", "-1.00 [-14.92, +14.75]"),
-    "dead_ends": ("-1.08 [-2.08, -0.17]", "-6.67 [-19.08, +3.25]"),
-    "late_value": ("-36.67 [-38.75, -34.58]", "+3.00 [+0.33, +7.33]"),
+EARLIER = {  # full engine minus without re-anchoring on other seeds: the first policy; the second, turns not told
+    "detour": {"best": "+0.50 [-0.17, +1.08], then -0.83 [-1.58, -0.08]", "queries": "-1.00, then +8.50"},
+    "dead_ends": {"best": "-1.08 [-2.08, -0.17], then -0.08 [-0.75, +0.67]", "queries": "-6.67, then +3.25"},
+    "late_value": {"best": "-36.67 [-38.75, -34.58], then -37.08 [-38.75, -35.00]", "queries": "+3.00, then +0.92"},
 }
 NEAR = 0.9  # of the best there is: what long jobs are timed to
 
@@ -51,7 +52,8 @@ NEAR = 0.9  # of the best there is: what long jobs are timed to
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Campaign:
     """One campaign: its target and its budgets of evaluator queries and seconds, what the full engine is compared with,
-    how many results a segment has. A target of 0 is that of the instance.
+    how many results a segment has, whether its worker is a plain one. A target of 0
+    is that of the instance.
     """
 
     kind: str
@@ -61,6 +63,12 @@ class Campaign:
     against: tuple[str, ...] = (LIVE,)
     stages: int = 6
     wall_s: float | None = None
+    plain: bool = False
+
+    @property
+    def name(self) -> str:
+        """What its runs are filed under."""
+        return f"plain_{self.kind}" if self.plain else self.kind
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,19 +90,24 @@ class Run:
     stopped: int = 0
 
 
+def _plain(kind: str, what: str, target: int, queries: int) -> Campaign:
+    return Campaign(kind=kind, what=what, target=target, queries=queries, stages=12, plain=True)
+
+
+def _jobs(kind: str, what: str, wall_s: float) -> Campaign:
+    return Campaign(kind=kind, what=what, target=0, queries=200, against=(IN_TURN, AT_ONCE), stages=1000, wall_s=wall_s)
+
+
 CAMPAIGNS = (
     Campaign(kind="detour", what="steps to the better look worse first", target=13, queries=80),
     Campaign(kind="dead_ends", what="paths that can't be lengthened", target=22, queries=80),
     Campaign(kind="late_value", what="an early state is worth more than the best one", target=100, queries=96),
-    Campaign(
-        kind="long_jobs",
-        what="six trainings, time for four",
-        target=0,
-        queries=200,
-        against=(IN_TURN, AT_ONCE),
-        stages=1000,
-        wall_s=48.0,
-    ),
+    _plain("detour", "steps to the better look worse first", 13, 96),
+    _plain("dead_ends", "paths that can't be lengthened", 22, 96),
+    _plain("late_value", "an early state is worth more than the best one", 100, 144),
+    _jobs("long_jobs", "six trainings, time for four, their beginnings tell little", 48.0),
+    _jobs("early_signs", "six trainings, time for three, their beginnings tell something", 36.0),
+    _jobs("stalls", "six trainings, time for four, two of them hang", 48.0),
 )
 
 
@@ -104,19 +117,19 @@ def main() -> None:
     """
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--short", action="store_true")
-    options.add_argument("--only", choices=[campaign.kind for campaign in CAMPAIGNS])
+    options.add_argument("--only", nargs="+", choices=[campaign.name for campaign in CAMPAIGNS])
     options.add_argument("--first-seed", type=int, default=FIRST_SEED)
     given = options.parse_args()
     started, seeds = time.time(), range(given.first_seed, given.first_seed + (3 if given.short else SEEDS))
-    todo = [campaign for campaign in CAMPAIGNS if given.only in (None, campaign.kind)]
-    runs = [run for run in recorded() if given.only not in (None, run.kind)]
+    todo = [campaign for campaign in CAMPAIGNS if given.only is None or campaign.name in given.only]
+    runs = [run for run in recorded() if given.only is not None and run.kind not in given.only]
     for seed in seeds:
         each = [(campaign, arm, seed) for campaign in todo for arm in (FULL, *campaign.against)]
         with ThreadPoolExecutor(len(each)) as pool:
             runs += pool.map(lambda one: run(*one), each)
         rows = [claim for campaign in CAMPAIGNS for claim in claims(campaign, runs)]
         data: dict[str, Any] = {"campaigns": [asdict(c) for c in CAMPAIGNS], "runs": [asdict(r) for r in runs]}
-        write("estra_ablation", rows, data | {"first_policy_seeds_1_to_12": FIRST_POLICY}, started)
+        write("estra_ablation", rows, data | {"earlier": EARLIER}, started)
 
 
 def recorded() -> list[Run]:
@@ -127,13 +140,19 @@ def recorded() -> list[Run]:
 
 def run(campaign: Campaign, arm: str, seed: int) -> Run:
     """One campaign from its start to its target or the end of its budget."""
-    best_end = max(end for _, end in curves(seed)) if campaign.kind == "long_jobs" else 0
+    best_end = reachable(campaign.kind, seed) if campaign.kind in ONSETS else 0
     target = campaign.target or best_end
     with tempfile.TemporaryDirectory(prefix="veristate-ablation-") as above:
         folder = Path(above) / campaign.kind
         shutil.copytree(HERE / "delayed", folder, ignore=shutil.ignore_patterns("__pycache__", "__init__.py"))
         toml = (folder / "task.toml").read_text(encoding="utf-8")
-        fixed = {"KIND": campaign.kind, "SEED": seed, "TARGET": target, "HOW": HOW[arm], "STAGES": campaign.stages}
+        fixed = {
+            "KIND": campaign.kind,
+            "SEED": seed,
+            "TARGET": target,
+            "HOW": "plain" if campaign.plain else HOW[arm],
+            "STAGES": campaign.stages,
+        }
         for name, value in (fixed | {"QUERIES": campaign.queries}).items():
             toml = toml.replace(name, str(value))
         (folder / "task.toml").write_text(toml, encoding="utf-8")
@@ -145,7 +164,7 @@ def run(campaign: Campaign, arm: str, seed: int) -> Run:
     states = [change["state"] for change in standing.jobs]
     done = Run(
         arm=arm,
-        kind=campaign.kind,
+        kind=campaign.name,
         seed=seed,
         to_target=next((i for i, value in enumerate(values, start=1) if value >= target), None),
         best=int(objective.best(map(str, values)) or 0),
@@ -156,13 +175,13 @@ def run(campaign: Campaign, arm: str, seed: int) -> Run:
         extended=states.count("extended"),
         stopped=states.count("stopped"),
     )
-    note(f"{campaign.kind}, seed {seed}, {arm}: {done.best} of {target}, {done.near_s} s, {done.extended} extended")
+    note(f"{campaign.name}, seed {seed}, {arm}: {done.best} of {target}, {done.near_s} s, {done.extended} extended")
     return done
 
 
 def claims(campaign: Campaign, runs: list[Run]) -> list[Claim]:
     """The paired differences of one campaign with their intervals: best value, and queries or seconds to the target."""
-    mine = {(r.arm, r.seed): r for r in runs if r.kind == campaign.kind}
+    mine = {(r.arm, r.seed): r for r in runs if r.kind == campaign.name}
     rows = []
     for arm in campaign.against if mine else ():
         rows.append(_claim(campaign, mine, arm, "best value", 1, lambda r: float(r.best)))
@@ -203,11 +222,12 @@ def _claim(
         extended, stopped = (sum(getattr(mine[FULL, seed], name) for seed in seeds) for name in ("extended", "stopped"))
         detail += f"; {campaign.wall_s:g} s; {extended} jobs extended, {stopped} stopped"
     else:
-        detail += f"; {campaign.queries} queries; the first policy, on other seeds: "
-        detail += FIRST_POLICY[campaign.kind][0 if sign > 0 else 1]
+        detail += f"; {campaign.queries} queries"
+        if not campaign.plain:
+            detail += f"; earlier, on other seeds: {EARLIER[campaign.kind]['best' if sign > 0 else 'queries']}"
         detail += "; these workers propose no job: without job control it would be the full engine again"
     return Claim(
-        claim=f"{campaign.kind} ({campaign.what}): {what}, {FULL} minus {arm}",
+        claim=f"{campaign.name} ({campaign.what}): {what}, {FULL} minus {arm}",
         measured=f"{fmean(differences):+.2f} [{low:+.2f}, {high:+.2f}]",
         unit="worth" if sign > 0 else "s" if timed else "queries",
         bar="better with it, 95 % interval clear of 0",

@@ -9,6 +9,8 @@ import random
 BITS = {"detour": 15, "late_value": 24}
 TRAP, FROM_WIDE, CUBE = 3, 10, 6
 CONFIGS, STEPS = 6, 60
+ONSETS = {"long_jobs": (2, 30), "early_signs": (1, 8), "stalls": (1, 8)}  # from one step on, before another
+STUCK = 2  # configurations of `stalls` that never end
 
 
 def start(kind: str, seed: int) -> str:
@@ -26,8 +28,8 @@ def worth(kind: str, seed: int, candidate: str) -> int | None:
     """The metric to maximise; None for what is no candidate."""
     if kind == "dead_ends":
         return snake(candidate)
-    if kind == "long_jobs":
-        return trained(seed, candidate)
+    if kind in ONSETS:
+        return trained(kind, seed, candidate)
     bits = hidden(kind, seed)
     if len(candidate) != len(bits) or set(candidate) - {"0", "1"}:
         return None
@@ -51,21 +53,32 @@ def funnels(right: list[bool]) -> int:
     return max(60 - 2 * (len(right) - wrong), 100 - 5 * wrong)
 
 
-def trained(seed: int, candidate: str) -> int | None:
+def trained(kind: str, seed: int, candidate: str) -> int | None:
     """What a configuration is worth after so many steps: nothing until its onset, then evenly up to its end's worth.
     Neither is known to the worker, and what starts late may end high.
     """
     config, _, made = candidate.partition(" ")
     if not (config.isdigit() and made.isdigit() and int(config) < CONFIGS and int(made) <= STEPS):
         return None
-    onset, end = curves(seed)[int(config)]
+    onset, end = curves(kind, seed)[int(config)]
     return max(0, end * (int(made) - onset) // (STEPS - onset))
 
 
-def curves(seed: int) -> list[tuple[int, int]]:
+def curves(kind: str, seed: int) -> list[tuple[int, int]]:
     """Of each configuration the step at which it begins to be worth something, and what it is worth at the end."""
     draw = random.Random(f"curves {seed}")
-    return [(draw.randrange(2, 30), draw.randrange(20, 101)) for _ in range(CONFIGS)]
+    return [(draw.randrange(*ONSETS[kind]), draw.randrange(20, 101)) for _ in range(CONFIGS)]
+
+
+def stuck(kind: str, seed: int) -> dict[int, int]:
+    """The configurations that hang for ever, and the step after which they do."""
+    draw = random.Random(f"stuck {seed}")
+    return {config: draw.randrange(5, 30) for config in draw.sample(range(CONFIGS), STUCK if kind == "stalls" else 0)}
+
+
+def reachable(kind: str, seed: int) -> int:
+    """The best worth that training to the end gives."""
+    return max(end for config, (_, end) in enumerate(curves(kind, seed)) if config not in stuck(kind, seed))
 
 
 def snake(candidate: str) -> int | None:

@@ -72,6 +72,17 @@ class Evidence:
         return tuple(found)
 
     @property
+    def plateau(self) -> tuple[Stretch, ...]:
+        """The segments at the end that had no gain."""
+        gains = [i for i, each in enumerate(self.stretches, start=1) if each.best_after != each.best_before]
+        return self.stretches[max(gains, default=0) :]
+
+    @property
+    def turns(self) -> int:
+        """How often the plateau was redirected."""
+        return sum(stretch.direction == "redirect" for stretch in self.plateau)
+
+    @property
     def lead(self) -> PeerEvidence | None:
         """The peer that is ahead of this worker, the furthest one."""
         ahead: PeerEvidence | None = None

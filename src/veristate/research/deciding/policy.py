@@ -6,7 +6,8 @@ Rules, the first that fits:
    initial state, redirect.
 2. The last segment improved on everything before it: live, extend, or the best state itself when results after it were
    worse.
-3. The last segment's results were all refused (at least `FAILURES`), or it had none: the best state, extend.
+3. The last segment's results were all refused (at least `FAILURES`), or it had none, and that is no plateau yet: the
+   best state, extend.
 4. Little is left (below `RESERVE` thousandths of some budget): the best state, extend.
 5. A plateau, and the branch of the last redirection still climbs (its last segment was better than what the branch had
    before): live, extend. A detour first looks worse.
@@ -54,18 +55,18 @@ def _rule(evidence: Evidence) -> _Rule:
     if last.best_after != last.best_before:
         focus = f"go on from {best.metric}"
         return there, "extend", "none: the last segment improved", f"{best.place} is the best so far", focus
-    if last.stages == 0 or (last.counting == 0 and last.stages >= FAILURES):
+    nothing = last.stages == 0 or (last.counting == 0 and last.stages >= FAILURES)
+    if nothing and len(evidence.plateau) < PATIENCE:
         why = _last_reason(evidence) or "the segment had no result"
         return best.place, "extend", f"results that don't count: {why}", "back to the last state that stood", why
     if evidence.remaining < RESERVE:
         rationale = f"{evidence.remaining / 10:.1f} % of a budget is left: no new branch pays off"
         return there, "extend", "the budget", rationale, f"refine {best.metric}"
-    stale = _plateau(evidence)
-    if _climbs(evidence, stale):
+    if _climbs(evidence):
         return LIVE, "extend", f"a plateau at {best.metric}, and a branch that climbs", "it is not done yet", "go on"
-    if stale < PATIENCE:
+    if len(evidence.plateau) < PATIENCE:
         return there, "extend", "no gain in the last segment", "one segment without gain is no plateau", "go on"
-    return _turn(evidence, best, stale)
+    return _turn(evidence, best)
 
 
 def _barren(evidence: Evidence) -> _Rule:
@@ -76,14 +77,13 @@ def _barren(evidence: Evidence) -> _Rule:
     return start, "redirect", f"nothing counts yet: {why}", "what lies in the workspace led nowhere", why
 
 
-def _turn(evidence: Evidence, best: Card, stale: int) -> _Rule:
-    bottleneck = f"a plateau at {best.metric} for {stale} segments"
+def _turn(evidence: Evidence, best: Card) -> _Rule:
+    bottleneck = f"a plateau at {best.metric} for {len(evidence.plateau)} segments"
     lead = evidence.lead
     if lead is not None:
         focus = f"{lead.worker} is ahead with {lead.best}: {' '.join(lead.note.split())[:200] or lead.focus}"
         return best.place, "redirect", bottleneck, "a peer shows that more is possible", focus
-    turns = sum(stretch.direction == "redirect" for stretch in evidence.stretches[-stale:])
-    records = evidence.records
+    turns, records = evidence.turns, evidence.records
     back = 2 ** (turns % (len(records).bit_length() + 1)) - 1
     if back >= len(records):
         start = str(Place(worker=evidence.worker, stage=0))
@@ -92,9 +92,9 @@ def _turn(evidence: Evidence, best: Card, stale: int) -> _Rule:
     return records[-1 - back].place, "redirect", bottleneck, rationale, "another direction from here"
 
 
-def _climbs(evidence: Evidence, stale: int) -> bool:
+def _climbs(evidence: Evidence) -> bool:
     """Whether the branch that the last redirection opened got better in its last segment."""
-    plateau = evidence.stretches[len(evidence.stretches) - stale :]
+    plateau = evidence.plateau
     turns = [i for i, stretch in enumerate(plateau) if stretch.direction == "redirect"]
     last = plateau[-1] if turns else None
     if last is None or last.best is None:
@@ -102,16 +102,6 @@ def _climbs(evidence: Evidence, stale: int) -> bool:
     branch = plateau[turns[-1] : -1]
     before = [stretch.best for stretch in branch if stretch.best is not None] or [last.first or last.best]
     return evidence.objective.better(last.best, evidence.objective.best(before))
-
-
-def _plateau(evidence: Evidence) -> int:
-    """How many segments at the end had no gain."""
-    length = 0
-    for stretch in reversed(evidence.stretches):
-        if stretch.best_after != stretch.best_before:
-            break
-        length += 1
-    return length
 
 
 def _last_reason(evidence: Evidence) -> str:
@@ -125,7 +115,7 @@ def _said(evidence: Evidence) -> tuple[str, ...]:
     return (
         f"best {best.metric} at {best.place}" if best else "no result counts",
         f"{len(evidence.cards)} results, {against} of them don't count",
-        f"{_plateau(evidence)} segments without gain",
+        f"{len(evidence.plateau)} segments without gain",
         f"{lead.worker} leads with {lead.best}" if lead else "no peer leads",
         f"{evidence.remaining / 10:.1f} % of the scarcest budget is left",
     )

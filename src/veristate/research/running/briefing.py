@@ -54,6 +54,8 @@ def brief_for(gate: Gate, worker: str, segment: Segment, seed: int) -> tuple[str
         "direction": segment.direction,
         "restart": segment.restart,
         "focus": segment.focus,
+        "plateau": len(evidence.plateau),
+        "turns": evidence.turns,
         "peers": peers,
         "peer_best": lead.best if lead else None,
         "best": evidence.best.metric if evidence.best else None,

@@ -28,7 +28,11 @@ class Outcome:
 
 
 class Bench:
-    """A segment as the worker sees it. Made by the engine's host from what lies in the mailbox."""
+    """A segment as the worker sees it. Made by the engine's host from what lies in the mailbox.
+
+    `plateau` is how many segments brought no gain before this one, `turns` how many of those were redirected: a restored
+    workspace does not know what was tried after it.
+    """
 
     def __init__(self, workspace: Path, mailbox: Path) -> None:
         self.workspace = workspace
@@ -40,6 +44,8 @@ class Bench:
         self.direction: Literal["extend", "redirect"] = told["direction"]
         self.restart: str = told["restart"]
         self.focus: str = told["focus"]
+        self.plateau: int = told["plateau"]
+        self.turns: int = told["turns"]
         self.peers: str = told["peers"]
         self.peer_best: str | None = told["peer_best"]
         self.best: str | None = told["best"]
