@@ -1,12 +1,13 @@
 """Claim: re-anchoring and job control pay where the pay-off comes late. Same instances, seeds and budgets with and
 without.
 
-Re-anchoring: three small campaigns (`benchmarks/delayed`), each with two kinds of workers. One kind restarts itself when
-it stagnates, the other climbs until it can't and ends its segment, as an agent that is out of ideas does. All keep
-their whole search in the workspace. Without re-anchoring every segment goes on from the live state. Counted in evaluator
-queries, so neither the machine nor its load matters. Sizes and targets were chosen on other seeds, those of the first
-kind by the arm without re-anchoring alone: it had to reach the target in some runs and not in all. Two earlier versions
-lost with it (`EARLIER`); what a restored worker is told was changed, and is measured here on seeds of its own.
+Re-anchoring: three small campaigns (`benchmarks/delayed`), each with two kinds of workers. One kind restarts itself
+when it stagnates, the other climbs until it can't and ends its segment, as an agent that is out of ideas does. All keep
+their whole search in the workspace. Without re-anchoring every segment goes on from the live state. Counted in
+evaluator queries, so neither the machine nor its load matters. Sizes and targets were chosen on other seeds, those of
+the first kind by the arm without re-anchoring alone: it had to reach the target in some runs and not in all. Two
+earlier versions lost with it (`EARLIER`); what a restored worker is told was changed, and is measured here on seeds of
+its own.
 
 Job control: six configurations train in long jobs that share one machine, for less time than all of them need. With job
 control the worker proposes all of them for a short while each and then the best again; without it its proposals are

@@ -91,7 +91,7 @@ def flip(bits: str, places: list[int]) -> str:
 
 
 def threshold(search: Search) -> None:
-    """Detour: one or two bits at a time; what is worse by one is accepted one time in three, never by a plain worker."""
+    """Detour: one or two bits at a time; what is worse by one is accepted one time in three, if not plain."""
     daring = 0 if search.plain else 1 / 3
     while True:
         many = search.kick(3, 6) if search.redirect else search.draw.choice((1, 1, 2))
