@@ -1,5 +1,5 @@
-"""A long job: `training.py KIND SEED CONFIG`. One step of a training run after another, a checkpoint after each; it goes
-on from the last one. Standard library alone.
+"""A long job: `training.py KIND SEED CONFIG`. One step of a training run after another, a checkpoint after each; it
+goes on from the last one. Standard library alone.
 
 All jobs of a workspace share one machine: a step holds it for a fixed time. So what a job gets depends on how many run
 beside it, and not on what else this computer does.
