@@ -23,7 +23,7 @@ from pathlib import Path
 from veristate.core import EnvironmentUnusableError
 from veristate.research.sandbox import keeper
 from veristate.research.sandbox.keeper import KEEPER, below
-from veristate.research.untrusted import regular_file
+from veristate.research.untrusted import output_file, regular_file
 
 MARK = "VERISTATE_CAMPAIGN"
 OUTPUT_UPPER = 16 * 2**20
@@ -84,7 +84,7 @@ class Running:
     def __init__(self, launch: Launch) -> None:
         self.launch = launch
         self._mark = f"{launch.mark}/{next(_NUMBERS)}"
-        self._capture = os.open(launch.output, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+        self._capture = output_file(launch.output, append=True)
         self._control, others = socket.socketpair()
         try:
             with others:

@@ -132,7 +132,6 @@ class Lane:
         """Returns when the segment has ended and its live state is archived."""
         text, told = brief_for(self.gate, self.name, segment, self.seed)
         mailbox = Mailbox(self.home.worker(self.name) / "mailbox")
-        mailbox.open_for(told)
         write_brief(self.workspace, text)
         home = self.home.worker(self.name) / "home"
         home.mkdir(exist_ok=True)
@@ -154,7 +153,9 @@ class Lane:
             over=lambda: self._over(segment, deadline),
             spend=lambda cpu_s: self.gate.meter.runs(self.name, cpu_s),
         )
-        self._close(segment, self.driver.drive(seat))
+        with mailbox.open_for(told):
+            departure = self.driver.drive(seat)
+        self._close(segment, departure)
 
     def _over(self, segment: Segment, deadline: float) -> str | None:
         if reason := self.gate.over_for(self.name):

@@ -8,6 +8,7 @@ from pathlib import Path, PurePosixPath
 from veristate.research.evaluating import materialise, read_candidate
 from veristate.research.states import Card
 from veristate.research.tasks import Artifact
+from veristate.research.untrusted import write_text
 from veristate.store import Store
 
 BRIEF, LINK, IMPORTS = "AGENTS.md", "CLAUDE.md", "imports"
@@ -39,7 +40,7 @@ def write_brief(workspace: Path, text: str) -> None:
         if old.is_symlink() or old.is_file():
             old.unlink()
     if not path.exists():
-        path.write_text(text, encoding="utf-8")
+        write_text(path, text)
     if not link.exists():
         link.symlink_to(BRIEF)
 

@@ -30,8 +30,8 @@ class Outcome:
 class Bench:
     """A segment as the worker sees it. Made by the engine's host from what lies in the mailbox.
 
-    `plateau` is how many segments brought no gain before this one, `turns` how many of those were redirected: a restored
-    workspace does not know what was tried after it.
+    `plateau` is how many segments brought no gain before this one, `turns` how many of those were redirected: a
+    restored workspace does not know what was tried after it.
     """
 
     def __init__(self, workspace: Path, mailbox: Path) -> None:

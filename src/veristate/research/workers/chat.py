@@ -14,6 +14,7 @@ from typing import Any
 from veristate.core import EnvironmentUnusableError, InputError, RefusedError, VeristateError
 from veristate.research.processes import Launch, start, tail
 from veristate.research.tasks.data import VARIABLE, data_folder
+from veristate.research.untrusted import regular_file, write_text
 from veristate.research.workers.seat import Departure, Seat
 
 Words = tuple[tuple[str, str], ...]
@@ -90,11 +91,12 @@ class ChatDriver:
         try:
             match tool:
                 case "read":
-                    return _inside(seat.workspace, argument).read_text(encoding="utf-8", errors="replace"), 0.0
+                    with regular_file(_inside(seat.workspace, argument)) as source:
+                        return source.read(4 * _OBSERVED).decode("utf-8", "replace"), 0.0
                 case "write":
                     path = _inside(seat.workspace, argument)
                     path.parent.mkdir(parents=True, exist_ok=True)
-                    path.write_text(content, encoding="utf-8")
+                    write_text(path, content)
                     return f"wrote {len(content):,} characters", 0.0
                 case "run":
                     return _run(seat, content)
@@ -126,10 +128,10 @@ def _read(text: str) -> tuple[str, str, str]:
 
 
 def _inside(workspace: Path, name: str) -> Path:
-    """The path in the workspace. Raises: InputError for one that leads out of it, also through a link."""
+    """The path in the workspace, links followed. Raises: InputError for one that leads out of it."""
     relative = PurePosixPath(name)
-    path = workspace / relative
-    if not name or relative.is_absolute() or not path.resolve().is_relative_to(workspace.resolve()):
+    path = (workspace / relative).resolve()
+    if not name or relative.is_absolute() or not path.is_relative_to(workspace.resolve()):
         raise InputError(f"{name!r} is not inside the workspace")
     return path
 

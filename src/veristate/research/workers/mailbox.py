@@ -4,10 +4,12 @@ import json
 import os
 import shutil
 from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from veristate.research.untrusted import regular_file, write_text
 from veristate.research.workers import submit
 
 REQUEST_UPPER = 2**20
@@ -22,48 +24,57 @@ class Asked:
 
 
 class Mailbox:
-    """One worker's mailbox. `open_for` empties it: what a dead worker asked is not answered to the next."""
+    """One worker's mailbox. Its folders are opened before the worker runs: what it puts in their place is not used."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.submit = folder / "submit"
-        self._requests = str(folder / "requests")
+        self._drafts = self._requests = self._replies = -1
 
-    def open_for(self, segment: Mapping[str, Any]) -> None:
-        """Returns when the folder is empty but for the segment's description and the submit program."""
+    @contextmanager
+    def open_for(self, segment: Mapping[str, Any]) -> Iterator[None]:
+        """A block in which requests are served. At its begin the folder is empty but for the segment's description and
+        the submit program: what a dead worker asked is not answered to the next.
+        """
         if self.folder.exists():
             shutil.rmtree(self.folder)
-        for name in ("drafts", "requests", "replies"):
-            (self.folder / name).mkdir(parents=True)
+        self.folder.mkdir(parents=True)
         (self.folder / "segment.json").write_text(json.dumps(segment), encoding="utf-8")
         self.submit.write_bytes(Path(submit.__file__).read_bytes())
         self.submit.chmod(0o755)
+        with ExitStack() as stack:
+            self._drafts, self._requests, self._replies = (
+                self._made(name, stack) for name in ("drafts", "requests", "replies")
+            )
+            yield
 
     def pending(self) -> Iterator[Asked]:
         """The requests that lie there, oldest first, each given once."""
-        try:
-            names = os.listdir(self._requests)  # noqa: PTH208 - looked at many times a second
-        except OSError:
-            return  # the worker removed it: it will get no answers
-        for name in sorted(names):
-            path = self.folder / "requests" / name
-            yield Asked(name=name, content=_read(path))
-            path.unlink(missing_ok=True)
+        for name in sorted(os.listdir(self._requests)):  # noqa: PTH208 - by descriptor
+            content = self._read(name)
+            try:
+                os.unlink(name, dir_fd=self._requests)
+            except OSError:  # a folder in its place is no request
+                continue
+            yield Asked(name=name, content=content)
 
     def answer(self, asked: Asked, reply: Mapping[str, Any]) -> None:
-        """Returns when the reply is there, whole."""
-        draft, target = self.folder / "drafts" / f"reply-{asked.name}", self.folder / "replies" / asked.name
+        """Returns when the reply is there, whole; or can't be, since the worker removed or took its place."""
+        draft = f"reply-{asked.name}"
+        with suppress(OSError):
+            write_text(draft, json.dumps(reply), folder=self._drafts)
+            os.rename(draft, asked.name, src_dir_fd=self._drafts, dst_dir_fd=self._replies)
+
+    def _made(self, name: str, stack: ExitStack) -> int:
+        (self.folder / name).mkdir()
+        opened = os.open(self.folder / name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        stack.callback(os.close, opened)
+        return opened
+
+    def _read(self, name: str) -> Mapping[str, Any]:
         try:
-            draft.write_text(json.dumps(reply), encoding="utf-8")
-            draft.rename(target)
-        except FileNotFoundError:
-            return  # as above
-
-
-def _read(path: Path) -> Mapping[str, Any]:
-    try:
-        with path.open("rb") as source:
-            content = json.loads(source.read(REQUEST_UPPER))
-    except (OSError, ValueError, RecursionError):
-        return {}
-    return content if isinstance(content, dict) else {}
+            with regular_file(name, folder=self._requests) as source:
+                content = json.loads(source.read(REQUEST_UPPER))
+        except (OSError, ValueError, RecursionError):
+            return {}
+        return content if isinstance(content, dict) else {}
