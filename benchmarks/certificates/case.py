@@ -4,14 +4,16 @@ import csv
 import os
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from rdkit import Chem
 
 from veristate.core import Rule
-from veristate.decisions import Box, Question, decide, ensemble_mean
+from veristate.decisions import Box, Question, decide, ensemble_mean, equal_inputs
 from veristate.devices import Candidates, PredictorSpec, load_predictor
-from veristate.devices.certified import TrustedSide, Wanted, certify_pass, exported_run
+from veristate.devices.certified import WIDE, TrustedSide, Wanted, certify_pass, exported_run
 from veristate.numerics.probes import Export
 from veristate.screening.cases import herg
 
@@ -32,7 +34,7 @@ class Case:
         self.side = TrustedSide.of(self.predictor)
         top = max(TOP * len(candidates.ids) // 2845, 1)
         rules = (Rule(kind="top_k", count=top), Rule(kind="threshold", threshold="0.5"))
-        self.question = Question(rules=rules, ids=candidates.ids)
+        self.question = Question(rules=rules, ids=candidates.ids, classes=equal_inputs(candidates.inputs))
         self.exact: Box
         self.truth: tuple = ()
 
@@ -57,10 +59,11 @@ class Case:
 
         return run
 
-    def certify(self, wanted: Wanted, suspect: Any) -> Any:
-        """One certified pass, from nothing."""
+    def certify(self, wanted: Wanted, suspect: Any, *, wide: float = WIDE) -> Any:
+        """One certified pass, from nothing. `wide`: which candidates take the further adjoint; none where infinite."""
         self.side._kept.clear()
-        return certify_pass(self.question, self.side, suspect, wanted, entropy=os.urandom, clock=time.process_time)
+        side = replace(self.side, wide=wide)
+        return certify_pass(self.question, side, suspect, wanted, entropy=os.urandom, clock=time.process_time)
 
     def forward(self) -> np.ndarray:
         """A plain pass."""
@@ -81,9 +84,23 @@ def table() -> Candidates:
     return Candidates(ids=tuple(row["id"] for row in rows), inputs=tuple(row["smiles"] for row in rows))
 
 
-def repeated(size: int) -> Candidates:
-    """So many rows: the table again and again, molecules with a salt added after the first time."""
-    given, salts = table(), (".Cl", ".Br", ".O", ".[Na+]", ".CO", ".CCO", ".OC(=O)C", ".CS(=O)(=O)O")
-    n = len(given.ids)
-    inputs = [given.inputs[i % n] + (salts[i // n % len(salts)] if i >= n else "") for i in range(size)]
+def perturbed(size: int) -> Candidates:
+    """So many molecules, no two alike: the table again and again, one drawn atom of each made an isotope.
+
+    The mass is a feature, so each has a score of its own. The first round too, so that tables differ in size alone.
+    """
+    given, rng, taken = table().inputs, np.random.default_rng(0), set()
+    inputs = [_isotope(Chem.MolFromSmiles(given[i % len(given)]), rng, taken) for i in range(size)]
     return Candidates(ids=tuple(f"m{i:06}" for i in range(size)), inputs=tuple(inputs))
+
+
+def _isotope(molecule: Chem.Mol, rng: np.random.Generator, taken: set[str]) -> str:
+    """The molecule with an atom some units heavier, as no other one is."""
+    while True:
+        labelled = Chem.Mol(molecule)
+        atom = labelled.GetAtomWithIdx(int(rng.integers(labelled.GetNumAtoms())))
+        atom.SetIsotope(round(atom.GetMass()) + int(rng.integers(1, 40)))
+        smiles = Chem.MolToSmiles(labelled)
+        if smiles not in taken:
+            taken.add(smiles)
+            return smiles

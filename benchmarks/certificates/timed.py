@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.certificates.case import Case, Data, repeated
+from benchmarks.certificates.case import Case, Data, perturbed
 from benchmarks.record import Claim, note
 from veristate.devices import prepare_process
 from veristate.devices.certified import Exporter, Wanted, batch_spans, places_of
@@ -100,10 +100,10 @@ def scale(sizes: tuple[int, ...]) -> list[Data]:
 
 
 def certified_alone(size: int) -> Data:
-    """One table: the built-in one repeated, molecules with a salt added. Memory is the peak above what loading took."""
+    """One table: the built-in one again and again, its molecules made isotopes. Memory is the peak above loading's."""
     warnings.simplefilter("ignore")
     prepare_process("cpu", 1)
-    case = Case(repeated(size), members=1)
+    case = Case(perturbed(size), members=1)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     result = case.certify(Wanted(strategy="probes", budget=size), case.suspect(2))
     after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
@@ -167,17 +167,19 @@ def timed_claims(data: Data) -> list[Claim]:
             claim="cost per candidate from 10^3 to larger tables",
             measured=", ".join(f"{row['candidates']}: {row['microseconds_per_candidate']:.0f}" for row in scaled),
             unit="CPU microseconds a candidate and member",
-            bar="flat from 10^3 to 10^5 (within a factor 1.5), memory bounded by the batch",
-            met=max(costs) <= 1.5 * min(costs) and scaled[-1]["peak_growth_mb"] < 1000
+            bar="at the largest size at most 1.1 times that at the smallest; memory bounded by the batch",
+            met=costs[-1] <= 1.1 * costs[0]
+            and scaled[-1]["peak_growth_mb"] < 1000
+            and all(row["certified"] for row in scaled)
             if scaled[-1]["candidates"] >= 10**5 and not label
             else None,
             detail=label
             + ", ".join(
-                f"{row['candidates']}: peak grew by {row['peak_growth_mb']:.0f} MB, {row['units_recomputed']} units, "
-                f"{'certified' if row['certified'] else 'refused'}"
+                f"{row['candidates']}: peak grew by {row['peak_growth_mb']:.0f} MB over {row['loaded_mb']:.0f} MB "
+                f"loaded, {row['units_recomputed']} units, {'certified' if row['certified'] else 'refused'}"
                 for row in scaled
             )
-            + "; the cost falls, for samples are timed for the plan whatever the size; from 25,605 rows on the table "
-            "repeats itself, and equal scores at a boundary have intervals that nothing tells apart",
+            + "; one member; the table again and again, a drawn atom of each molecule made an isotope, so that no two "
+            "are alike; the cost falls, for samples are timed for the plan whatever the size",
         ),
     ]

@@ -23,6 +23,10 @@ def untimed(case: Case) -> Data:
     for name, (trusted, draws) in RECIPES.items():
         found = case.certify(Wanted(strategy="probes", trusted=trusted, draws=draws), case.suspect(trusted))
         data["clean"][name] = told(case, found, healthy)
+        without = case.certify(
+            Wanted(strategy="probes", trusted=trusted, draws=draws), case.suspect(trusted), wide=np.inf
+        )
+        data["clean"][name]["units_without_adjoint"] = without.narrowed.units_spent
         note(f"clean, {name}: {data['clean'][name]}")
     data["memo"] = memo_equal(case, healthy)
     note(f"memoised fp32: {data['memo']}")
@@ -30,7 +34,9 @@ def untimed(case: Case) -> Data:
     planted |= {f"cancelling pairs of {d} in 70 rows of each member": (None, cancelling(d)) for d in (0.01, 4.0)}
     for name, (fault, change) in planted.items():
         found = case.certify(Wanted(strategy="probes"), case.suspect(2, fault, change))
+        without = case.certify(Wanted(strategy="probes"), case.suspect(2, fault, change), wide=np.inf)
         data["faults"][name] = told(case, found, healthy)
+        data["faults"][name]["units_without_adjoint"] = without.narrowed.units_spent
         note(f"{name}: {data['faults'][name]}")
     data["validity"] = validity(case)
     note(f"validity: {data['validity']}")

@@ -16,7 +16,18 @@ from .campaigning import card
 UP = Objective(metric="m", direction="maximise")
 
 
-def stretch(number, before, after, *, restart="w0/S00", stages=2, counting=2, direction="extend", own=(None, None)):
+def stretch(
+    number,
+    before,
+    after,
+    *,
+    restart="w0/S00",
+    stages=2,
+    counting=2,
+    direction="extend",
+    own=(None, None),
+    reason="text-only answer",
+):
     """A finished segment. `own` are the first and the best of its metrics."""
     return Stretch(
         number=number,
@@ -26,7 +37,7 @@ def stretch(number, before, after, *, restart="w0/S00", stages=2, counting=2, di
         counting=counting,
         best_before=before,
         best_after=after,
-        reason="text-only answer",
+        reason=reason,
         first=own[0],
         best=own[1],
     )
@@ -126,6 +137,41 @@ def test_a_branch_that_climbs_is_gone_on_with():
 def test_one_segment_without_gain_is_no_plateau():
     """Patience: extend."""
     assert decide(evidence([card(1, "5")], PLATEAU[:2])).direction == "extend"
+
+
+def test_a_worker_that_still_searches_is_not_disturbed():
+    """Cut by its limit, it goes on from where it is for six segments without gain; then it is redirected there, and six
+    segments later from an archived state. One that ended by itself is redirected at once.
+    """
+    cards = [card(1, "9"), card(2, "3")]
+    for reason in ("stages: 6", "segment: 600 s"):
+        flat, said = [stretch(1, None, "9")], []
+        for number in range(2, 15):
+            direction = said[-1][1] if said else "extend"
+            flat.append(stretch(number, "9", "9", reason=reason, direction=direction))
+            decided = decide(evidence(cards, flat))
+            said.append((decided.restart, decided.direction))
+        quiet = [("live", "extend")] * 5
+        assert said == [*quiet, ("live", "redirect"), *quiet, ("w0/S00", "redirect"), ("live", "extend")]
+    ended = [*flat[:5], stretch(6, "9", "9")]
+    assert decide(evidence(cards, ended)).direction == "redirect"
+
+
+def test_a_worker_that_is_stuck_is_redirected():
+    """Without any result: back to the best once, then another direction."""
+    cards = [card(1, "5")]
+    idle = [stretch(2, "5", "5", stages=0, counting=0), stretch(3, "5", "5", stages=0, counting=0)]
+    assert decide(evidence(cards, [*GAINED, idle[0]])).direction == "extend"
+    assert decide(evidence(cards, [*GAINED, *idle])).direction == "redirect"
+
+
+def test_a_plateau_is_counted_from_the_last_gain():
+    """What a restored workspace does not know: segments without gain, and how many were redirected."""
+    flat = [*GAINED, turn(2, direction="extend"), turn(3), turn(4)]
+    flat = [stretch(i, "5", "5", direction=each.direction) if i > 1 else each for i, each in enumerate(flat, start=1)]
+    found = evidence([card(1, "5")], flat)
+    assert ([each.number for each in found.plateau], found.turns) == ([2, 3, 4], 2)
+    assert evidence([], []).plateau == ()
 
 
 def test_a_flagged_metric_is_no_restart_state():

@@ -38,6 +38,11 @@ class Stretch:
     first: str | None = None
     best: str | None = None
 
+    @property
+    def cut(self) -> bool:
+        """Whether its limit ended it: the worker was still searching."""
+        return self.reason.startswith(("stages:", "segment:"))
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evidence:

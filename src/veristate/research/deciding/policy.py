@@ -5,16 +5,18 @@ Rules, the first that fits:
 1. Nothing counts yet. After fewer than `BARREN` segments: live, extend, with the last rejection as the focus. Then: the
    initial state, redirect.
 2. The last segment improved on everything before it: live, extend, or the best state itself when results after it were
-   worse.
+   worse and the worker ended by itself.
 3. The last segment's results were all refused (at least `FAILURES`), or it had none, and that is no plateau yet: the
    best state, extend.
 4. Little is left (below `RESERVE` thousandths of some budget): the best state, extend.
-5. A plateau, and the branch of the last redirection still climbs (its last segment was better than what the branch had
+5. Its limit cut the last segment: live, extend, for `SEARCHING` segments since the last gain or redirection; then live,
+   redirect, the first time. A worker that has more to try is not disturbed; one that ends by itself is out of ideas.
+6. A plateau, and the branch of the last redirection still climbs (its last segment was better than what the branch had
    before): live, extend. A detour first looks worse.
-6. A plateau of `PATIENCE` segments without gain, a peer ahead: the best state, redirect, with the peer's focus.
-7. A plateau: redirect, from further and further back. The n-th time from the state 2^n - 1 records before the best, n
+7. A plateau of `PATIENCE` segments without gain, a peer ahead: the best state, redirect, with the peer's focus.
+8. A plateau: redirect, from further and further back. The n-th time from the state 2^n - 1 records before the best, n
    from 0; from the initial state once there are no more; then from the best again.
-8. No plateau yet: the best state, extend; where the live state is the best, live.
+9. No plateau yet: the best state, extend; where the live state is the best, live.
 """
 
 from veristate.research.deciding.decision import LIVE, ReAnchoring
@@ -24,6 +26,7 @@ from veristate.research.states import Card, Place
 BARREN = 2
 FAILURES = 3
 PATIENCE = 2
+SEARCHING = 6
 RESERVE = 150
 
 
@@ -50,8 +53,8 @@ def _rule(evidence: Evidence) -> _Rule:
     best = evidence.best
     if best is None:
         return _barren(evidence)
-    there = LIVE if evidence.live == best.place else best.place
     last = evidence.stretches[-1]
+    there = LIVE if last.cut or evidence.live == best.place else best.place
     if last.best_after != last.best_before:
         focus = f"go on from {best.metric}"
         return there, "extend", "none: the last segment improved", f"{best.place} is the best so far", focus
@@ -62,6 +65,17 @@ def _rule(evidence: Evidence) -> _Rule:
     if evidence.remaining < RESERVE:
         rationale = f"{evidence.remaining / 10:.1f} % of a budget is left: no new branch pays off"
         return there, "extend", "the budget", rationale, f"refine {best.metric}"
+    if last.cut and _quiet(evidence) < SEARCHING:
+        why = "the segment's limit came before the worker's end"
+        return LIVE, "extend", f"no gain on {best.metric} yet", why, "go on"
+    if last.cut and not evidence.turns:
+        return (
+            LIVE,
+            "redirect",
+            f"no gain on {best.metric} for long",
+            "what it is at leads no further",
+            "larger changes",
+        )
     if _climbs(evidence):
         return LIVE, "extend", f"a plateau at {best.metric}, and a branch that climbs", "it is not done yet", "go on"
     if len(evidence.plateau) < PATIENCE:
@@ -90,6 +104,12 @@ def _turn(evidence: Evidence, best: Card) -> _Rule:
         return start, "redirect", bottleneck, "what was archived led no further", "another approach"
     rationale = f"{back} records before the best, after {turns} redirections without gain"
     return records[-1 - back].place, "redirect", bottleneck, rationale, "another direction from here"
+
+
+def _quiet(evidence: Evidence) -> int:
+    """How many segments there were since the last gain or redirection, the redirected one among them."""
+    turned = [i for i, stretch in enumerate(evidence.plateau) if stretch.direction == "redirect"]
+    return len(evidence.plateau) - max(turned, default=0)
 
 
 def _climbs(evidence: Evidence) -> bool:

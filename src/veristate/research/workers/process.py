@@ -51,7 +51,8 @@ class ProcessDriver:
                 code, over = running.poll(), seat.over()
                 if code is not None:
                     self._serve(seat, running, signal, ended=True)
-                    reason = "text-only answer" if code == 0 else "the worker failed"
+                    # One that was told that the segment is over, and left, did not end by itself.
+                    reason = "the worker failed" if code else over or "text-only answer"
                 elif over is not None:
                     grace = grace or time.monotonic() + _GRACE_S
                     if not served and time.monotonic() > (grace if over.startswith("stages") else 0.0):
