@@ -1,6 +1,6 @@
 """Arrays come back with their memory: who shares it with whom, what it holds, who may write."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -90,33 +90,36 @@ SHARING = {
 }
 
 
-@pytest.mark.parametrize(("code", "holds"), SHARING.values(), ids=SHARING.keys())
-def test_sharing(namespace: Namespace, both_ways: Callable[..., Iterator[str]], code: str, holds: str) -> None:
-    """Arrays that shared memory at the checkpoint share it after going back."""
-    assert namespace.run(f"import numpy as np\n{code}").ok
-    checkpoint = namespace.checkpoint()
-    for way in both_ways(namespace, checkpoint, "a = v = w = b = c = None"):
-        assert namespace.run(f"print({holds})").observation == "True\n", way
+def test_sharing(namespace: Namespace, go_back: Callable[..., None]) -> None:
+    """Arrays that shared memory at the checkpoint share it after going back: each case put aside under a name."""
+    assert namespace.run("import numpy as np").ok
+    for number, (code, _) in enumerate(SHARING.values()):
+        aside = f"case{number} = {{name: globals().pop(name) for name in 'avwbc' if name in globals()}}"
+        assert namespace.run(f"{code}\n{aside}").ok
+    go_back(namespace, namespace.checkpoint(), "case0 = case1 = None")
+    for number, (what, (_, holds)) in enumerate(SHARING.items()):
+        assert (
+            namespace.run(f"globals().update(globals().pop('case{number}'))\nprint({holds})").observation == "True\n"
+        ), what
 
 
-def test_pandas_copies_on_write_after_going_back(namespace: Namespace, both_ways: Callable[..., Iterator[str]]) -> None:
+def test_pandas_copies_on_write_after_going_back(namespace: Namespace, go_back: Callable[..., None]) -> None:
     """A frame is not changed through another one made from it: pandas' own record of sharing is in no pickle."""
     pytest.importorskip("pandas")
     code = "import pandas as pd\ndf = pd.DataFrame({'a': [1., 2.], 'b': [3., 4.], 's': ['x', 'y']})\n"
     assert namespace.run(code + "part = df[['a']]\ncolumn = df['b']\nwhole = df.copy(deep=False)").ok
-    checkpoint = namespace.checkpoint()
+    go_back(namespace, namespace.checkpoint(), "df = None")
     write = "part.iloc[0, 0] = 9\ncolumn.iloc[0] = 9\nwhole.iloc[0, 0] = 9\n"
-    for way in both_ways(namespace, checkpoint, "df = None"):
-        result = namespace.run(write + "print(df.values.tolist(), part.values.tolist(), column.tolist())")
-        assert result.observation == "[[1.0, 3.0, 'x'], [2.0, 4.0, 'y']] [[9.0], [2.0]] [9.0, 4.0]\n", way
+    result = namespace.run(write + "print(df.values.tolist(), part.values.tolist(), column.tolist())")
+    assert result.observation == "[[1.0, 3.0, 'x'], [2.0, 4.0, 'y']] [[9.0], [2.0]] [9.0, 4.0]\n"
 
 
-def test_a_large_array_goes_and_returns(namespace: Namespace, both_ways: Callable[..., Iterator[str]]) -> None:
+def test_a_large_array_goes_and_returns(namespace: Namespace, go_back: Callable[..., None]) -> None:
     """40 MB come back bit for bit, from one buffer beside the pickle."""
     namespace.run("import numpy as np, hashlib\na = np.random.default_rng(1).random(5_000_000)\nb = a[1:]")
     wanted = namespace.run("print(hashlib.sha256(a).hexdigest())").output
     checkpoint = namespace.checkpoint()
     assert len(checkpoint.buffers) == 1
-    for way in both_ways(namespace, checkpoint, "a[:] = 0"):
-        assert namespace.run("print(hashlib.sha256(a).hexdigest())").output == wanted, way
-        assert namespace.run("b[0] = 5\nprint(a[1])").output == "5.0\n", way
+    go_back(namespace, checkpoint, "a[:] = 0")
+    assert namespace.run("print(hashlib.sha256(a).hexdigest())").output == wanted
+    assert namespace.run("b[0] = 5\nprint(a[1])").output == "5.0\n"

@@ -59,6 +59,13 @@ def model() -> Iterator[LocalModel]:
         yield made
 
 
+@pytest.fixture(scope="module")
+def other() -> Iterator[LocalModel]:
+    """Another one, for the tests that need a second process, or end it: the next request starts it again."""
+    with LocalModel(context=1024) as made:
+        yield made
+
+
 def alive(pid: int) -> bool:
     """Whether the process is there and no zombie."""
     try:
@@ -68,13 +75,12 @@ def alive(pid: int) -> bool:
 
 
 @needs_model
-def test_the_same_request_gets_the_same_reply_in_any_process(model: LocalModel) -> None:
+def test_the_same_request_gets_the_same_reply_in_any_process(model: LocalModel, other: LocalModel) -> None:
     """At temperature 0, and at 0.8 with one seed; other requests in between and another process change nothing."""
     warm = replace(ASK, temperature=0.8, seed=5)
     first = [model.reply(ASK), model.reply(warm)]
     assert [model.reply(ASK), model.reply(warm)] == first
-    with LocalModel(context=1024) as other:
-        assert [other.reply(warm), other.reply(ASK)] == first[::-1]
+    assert [other.reply(warm), other.reply(ASK)] == first[::-1]
     assert first[0].reply_tokens
     assert first[0].stopped == "stop"
     assert model.name["weights"] == local.WEIGHTS_SHA256
@@ -104,30 +110,30 @@ def test_a_history_beyond_the_context_is_refused_and_the_model_lives_on(model: L
 
 
 @needs_model
-def test_a_missed_deadline_ends_the_process_and_the_next_request_starts_another() -> None:
+def test_a_missed_deadline_ends_the_process_and_the_next_request_starts_another(
+    other: LocalModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The computation is really stopped, and the new process replies as the old one would have."""
-    with LocalModel(context=1024) as model:
-        expected = model.reply(ASK)
-        process = model._serving._process
-        model._deadline_s = 0.05
+    expected = other.reply(ASK)
+    process = other._serving._process
+    with monkeypatch.context() as hasty:
+        hasty.setattr(other, "_deadline_s", 0.05)
         started = time.monotonic()
         with pytest.raises(EnvironmentUnusableError, match=r"no reply within 0\.05 s"):
-            model.reply(replace(ASK, messages=(Message(role="user", content="word " * 900),)))
+            other.reply(replace(ASK, messages=(Message(role="user", content="word " * 900),)))
         assert time.monotonic() - started < 3
-        assert process.returncode == -signal.SIGKILL
-        model._deadline_s = 60.0
-        assert model.reply(ASK) == expected
+    assert process.returncode == -signal.SIGKILL
+    assert other.reply(ASK) == expected
 
 
 @needs_model
-def test_a_process_that_dies_costs_the_request() -> None:
+def test_a_process_that_dies_costs_the_request(other: LocalModel) -> None:
     """The reason says how it ended."""
-    with LocalModel(context=1024) as model:
-        model.reply(ASK)
-        os.kill(model._serving._process.pid, signal.SIGSEGV)
-        with pytest.raises(EnvironmentUnusableError, match=r"SIGSEGV|SIGKILL"):
-            model.reply(ASK)
-        assert model.reply(ASK).text
+    other.reply(ASK)
+    os.kill(other._serving._process.pid, signal.SIGSEGV)
+    with pytest.raises(EnvironmentUnusableError, match=r"SIGSEGV|SIGKILL"):
+        other.reply(ASK)
+    assert other.reply(ASK).text
 
 
 @needs_model
@@ -204,19 +210,26 @@ def attempt(model: LocalModel, **decider) -> Transcript:
     ("kept", "goes_on"),
     [({}, [False] * 3), ({"keep_prefix": True}, [False] * 3), ({"keep_prompt": True}, [False, True, False])],
 )
-def test_a_prompt_is_kept_for_another_seed_only_when_that_was_asked_for(monkeypatch, kept, goes_on):
+def test_a_prompt_is_kept_for_another_seed_only_when_that_was_asked_for(model, monkeypatch, kept, goes_on):
     """Attempts that begin alike each begin anew; samples of one prompt need not, and another prompt does."""
-    asked, ask = [], local._Serving.ask
+    model.reply(replace(ASK, max_tokens=1))
+    asked, serving = [], model._serving
 
-    def noted(self, body, *, seconds):
-        asked.append(body["cache_prompt"])
-        return ask(self, body, seconds=seconds)
+    class Lent:
+        """The process that is there already."""
 
-    monkeypatch.setattr(local._Serving, "ask", noted)
-    other = replace(ASK, messages=(Message(role="user", content="Name a plant."),))
-    with LocalModel(context=512, **kept) as model:
-        for request in (ASK, replace(ASK, seed=2), other):
-            model.reply(request)
+        def __init__(self, weights, context):
+            self.end = lambda: ""
+
+        def ask(self, body, *, seconds):
+            asked.append(body["cache_prompt"])
+            return serving.ask(body, seconds=seconds)
+
+    monkeypatch.setattr(local, "_Serving", Lent)
+    another = replace(ASK, messages=(Message(role="user", content="Name a plant."),))
+    with LocalModel(context=1024, **kept) as keeping:
+        for request in (ASK, replace(ASK, seed=2), another):
+            keeping.reply(replace(request, max_tokens=2))
     assert asked == goes_on
 
 
@@ -233,8 +246,8 @@ def test_attempts_repeat_and_differ_as_their_arms_should(keep_prefix: bool) -> N
         warm = [attempt(model, allowed="available", temperature=0.8, seed=seed) for seed in (1, 2, 3)]
         assert attempt(model, allowed="available") == cold
         assert attempt(model, allowed="available", temperature=0.8, seed=2) == warm[1]
-    with LocalModel(context=4096, keep_prefix=keep_prefix) as other:
-        assert attempt(other, allowed="available") == cold
+    with LocalModel(context=4096, keep_prefix=keep_prefix) as again:
+        assert attempt(again, allowed="available") == cold
     assert cold.ending is Ending.FINISHED
     assert cold.exposed
     assert len({tuple(turn.reply.text for turn in made.turns) for made in warm}) > 1

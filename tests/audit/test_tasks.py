@@ -4,6 +4,7 @@ Those that read files of the data folder are skipped where VERISTATE_DATA names 
 cache: every task is prepared anew, once.
 """
 
+import functools
 import gzip
 import json
 import math
@@ -69,12 +70,18 @@ def tasks(tmp_path_factory):
         yield task
 
 
+@pytest.fixture(scope="module")
+def outcomes(tasks):
+    """A function that gives the outcome of the task of a name, run once."""
+    return functools.cache(lambda name: tasks(name).run())
+
+
 @pytest.mark.parametrize("name", FACTS)
-def test_facts(tasks, name):
+def test_facts(tasks, outcomes, name):
     """Each task has the rows, the split, the sites and the shape of endpoints that are stated for it."""
     size, split, sites, lists, labels = FACTS[name]
     task = tasks(name)
-    about, outcome = task.describe(), task.run()
+    about, outcome = task.describe(), outcomes(name)
     assert (about.name, about.size, about.split, task.sites()) == (name, size, split, sites)
     assert (None if outcome.lists is None else outcome.lists.shape) == lists
     assert (None if outcome.labels is None else len(outcome.labels)) == labels
@@ -88,10 +95,10 @@ def test_every_task_has_its_facts():
 
 
 @pytest.mark.parametrize("name", FACTS)
-def test_sites_are_where_values_can_be_changed(tasks, name):
+def test_sites_are_where_values_can_be_changed(tasks, outcomes, name):
     """Each site is passed in order; what is given back there decides; nothing given back unchanged changes anything."""
     task, seen = tasks(name), []
-    before, reference = task.digest(), task.run()
+    before, reference = task.digest(), outcomes(name)
 
     def look(site, Y):
         assert Y.dtype == np.float32
@@ -130,20 +137,20 @@ def test_the_long_ones_prepared_again_are_the_same(tasks, name, tmp_path, monkey
 
 
 @pytest.mark.parametrize("name", ["activity", "gb1", "superconductors"])
-def test_networks_have_learned_something(tasks, name):
+def test_networks_have_learned_something(outcomes, name):
     """Predictions of test rows rank as the measurements do, far better than by chance."""
-    assert tasks(name).run().metric("Spearman") > 0.7
+    assert outcomes(name).metric("Spearman") > 0.7
 
 
 @pytest.mark.parametrize(("name", "floor"), [("wdbc", 0.9), ("digits", 0.95), ("splice", 0.9)])
-def test_classifiers_have_learned_something(tasks, name, floor):
+def test_classifiers_have_learned_something(outcomes, name, floor):
     """Most test rows are classified as they are labelled."""
-    assert tasks(name).run().metric("accuracy") > floor
+    assert outcomes(name).metric("accuracy") > floor
 
 
-def test_scifact_metrics(tasks):
+def test_scifact_metrics(outcomes):
     """Words of two letters and more give 0.532 and 0.469, within a hundredth of the paper's 0.525 and 0.4636."""
-    outcome = tasks("scifact").run()
+    outcome = outcomes("scifact")
     recall, gain = outcome.metric("Recall@5"), outcome.metric("nDCG@10")
     assert (round(recall, 3), round(gain, 3)) == (0.532, 0.469)
     assert abs(recall - 0.525) < 0.01
@@ -203,10 +210,10 @@ def test_beir_s_layout_is_read_too(tmp_path):
     assert [(a.id, a.text) for a in found.abstracts] == [(a.id, a.text) for a in text.abstracts]
 
 
-def test_nci_agrees_with_rdkit(tasks):
+def test_nci_agrees_with_rdkit(tasks, outcomes):
     """Similarities are RDKit's own, and lists are its ten nearest with ties by identifier, the query left out."""
     task = tasks("nci")
-    scores, lists = task.scores(), task.run().lists
+    scores, lists = task.scores(), outcomes("nci").lists
     path = Path(RDConfig.RDDataDir) / "NCI" / "first_5K.smi"
     smiles = {number: text for text, number in (line.split() for line in path.read_text().splitlines())}
     generator = rdFingerprintGenerator.GetMorganGenerator(radius=2, fpSize=2048)
@@ -220,10 +227,10 @@ def test_nci_agrees_with_rdkit(tasks):
         assert lists[row].tolist() == ranked[:10]
 
 
-def test_pbmc_votes(tasks):
+def test_pbmc_votes(tasks, outcomes):
     """A cell's ten nearest and the vote of the first five are what plain counting gives."""
     task = tasks("pbmc")
-    outcome, X = task.run(), task.X
+    outcome, X = outcomes("pbmc"), task.X
     for cell in range(0, 700, 70):
         similar = task.scores()[cell]
         ranked = sorted((other for other in range(len(X)) if other != cell), key=lambda other: (-similar[other], other))
@@ -232,11 +239,10 @@ def test_pbmc_votes(tasks):
         assert outcome.labels[cell] == min(votes, key=lambda label: (-votes[label], label))
 
 
-def test_esol_measures_the_pool_alone(tasks):
+def test_esol_measures_the_pool_alone(tasks, outcomes):
     """Each seed measures twenty compounds of the pool, none twice; seeds differ."""
-    task = tasks("esol")
-    lists = task.run().lists
-    pool = set(task.split.validation.tolist())
+    lists = outcomes("esol").lists
+    pool = set(tasks("esol").split.validation.tolist())
     assert all(len(set(row)) == 20 and set(row) <= pool for row in lists.tolist())
     assert len({tuple(row) for row in lists.tolist()}) > 1
 

@@ -1,5 +1,6 @@
 """The definition of a check against a slow second implementation in exact fractions."""
 
+import functools
 from dataclasses import replace
 from fractions import Fraction
 
@@ -67,6 +68,22 @@ def slow_check(X, W, b, Y, arithmetic, block, signs):
     return residuals, bounds, masses
 
 
+def planted(family):
+    """X, W, b, Y of an honest call with two faults."""
+    X, W, b = honest.operands(family, (M, K, N), 1, narrowed=True)
+    Y = honest.BF16_STYLES["sequential"].compute(X, W, b, np.random.default_rng(0)).astype(np.float32)
+    Y[2, 3] = Y[2, 3] * 1.5 + 2.0**-20
+    Y[5, 0] += 2.0 * np.abs(Y).max()
+    return X, W, b, Y
+
+
+@functools.cache
+def in_fractions(family, name, block, seed, draws):
+    """The slow check of that call, made once for all ways of checking."""
+    signs = np.ones((1, M)) if seed is None else draw_signs(M, seed, draws)
+    return slow_check(*planted(family), ARITHMETICS[name], block, signs.astype(int).tolist())
+
+
 def assert_same_cells(ours, theirs):
     """Two sets of cells agree in every bit of residual and bound, and in their answers."""
     for name in CELL_FIELDS:
@@ -130,13 +147,8 @@ def test_sums_and_bounds_are_those_of_the_definition(checked, family, name, bloc
     """Every row and column cell is flagged as in fractions, and the definition has the exact residual within its own
     rounding, and the exact bound, outward. Faults are planted, so that both answers occur.
     """
-    X, W, b = honest.operands(family, (M, K, N), 1, narrowed=True)
-    Y = honest.BF16_STYLES["sequential"].compute(X, W, b, np.random.default_rng(0)).astype(np.float32)
-    Y[2, 3] = Y[2, 3] * 1.5 + 2.0**-20
-    Y[5, 0] += 2.0 * np.abs(Y).max()
-    check = checked(Operands.of(X, W, b, Y), ARITHMETICS[name], block=block, seed=seed, draws=draws)
-    signs = np.ones((1, M)) if seed is None else draw_signs(M, seed, draws)
-    residuals, bounds, masses = slow_check(X, W, b, Y, ARITHMETICS[name], block, signs.astype(int).tolist())
+    check = checked(Operands.of(*planted(family)), ARITHMETICS[name], block=block, seed=seed, draws=draws)
+    residuals, bounds, masses = in_fractions(family, name, block, seed, draws)
     assert (check.block, check.seed) == (block or M, seed)
     assert check.rows.flag.shape == (M,)
     assert check.columns.flag.shape == (draws, -(-M // (block or M)), N)

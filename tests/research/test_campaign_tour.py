@@ -62,7 +62,7 @@ def test_every_arc_joins_its_places_in_its_time():
     """Random pairs of places, short and long way, up to 20 turns, both branches: propagated, each arrives."""
     rng, arcs = np.random.default_rng(0), 0
     v1, v2 = np.empty(3), np.empty(3)
-    for _ in range(25):
+    for _ in range(8):
         r1, r2 = (rng.standard_normal(3) * 10 ** rng.uniform(6.5, 7.2) for _ in range(2))
         seconds = 10 ** rng.uniform(3, 6.5)
         for turns in range(21):
@@ -72,7 +72,7 @@ def test_every_arc_joins_its_places_in_its_time():
                         arcs += 1
                         off = np.linalg.norm(propagated(r1, v1, seconds) - r2)
                         assert off < 1e-6 * np.linalg.norm(r2), (turns, long_way, right)
-    assert arcs > 300
+    assert arcs > 100
 
 
 def test_the_scorer_and_the_search_know_the_same_arcs():

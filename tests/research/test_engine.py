@@ -32,7 +32,7 @@ from .campaigning import assert_whole, card
 
 
 def script(body):
-    """A worker as a command: Python source after the lines that make `submit(note)` and `workspace`."""
+    """A worker as a command: Python source after what makes `submit(x, note)`, and two files to `wait` for."""
     head = """
 import os, pathlib, sys, time, json
 from importlib.machinery import SourceFileLoader
@@ -44,6 +44,9 @@ segment = json.loads((mailbox / "segment.json").read_text())
 def submit(x, note=""):
     pathlib.Path("x.txt").write_text(str(x))
     return module.ask(mailbox, {"kind": "submit", "note": note})
+first, second = (pathlib.Path(sys.argv[0]).parent.parent / name for name in ("first", "second"))
+def wait(file):
+    while not file.exists(): time.sleep(0.02)
 """
     return {"climber.py": head + body}
 
@@ -120,9 +123,6 @@ def test_the_same_candidate_again_costs_no_query(make_task, run):
 def test_a_peers_evaluation_is_not_repeated(make_task, run):
     """Two workers hand in the same bytes: one evaluation, two cards, and the second names the first."""
     body = """
-first, second = (pathlib.Path(sys.argv[0]).parent.parent / name for name in ("first", "second"))
-def wait(file):
-    while not file.exists(): time.sleep(0.02)
 if segment["worker"] == "w0":
     submit(7); first.touch(); wait(second); submit(12)
 else:
@@ -184,8 +184,9 @@ def test_a_hung_segment_ends_at_its_limit_and_the_campaign_goes_on(make_task, ru
 
 def test_a_worker_that_gives_nothing_is_given_up(make_task, run):
     """Five segments without a result end the worker, with its last words; one bad worker does not end the others."""
-    body = "sys.exit('no module named torch') if segment['worker'] == 'w0' else [submit(x) for x in (1, 2)]\n"
-    body += "time.sleep(2); submit(12)"
+    body = "if segment['worker'] == 'w0':\n"
+    body += "    segment['segment'] == 5 and first.touch(); sys.exit('no module named torch')\n"
+    body += "[submit(x) for x in (1, 2)]; wait(first); time.sleep(0.5); submit(12)"
     result = run(make_task(files=script(body)), options=CampaignOptions(workers=2))
     assert "no module named torch" in result.standing.workers["w0"].ended
     assert result.reason.startswith("target")
@@ -266,8 +267,9 @@ def test_a_worker_sees_no_keys(make_task, run, monkeypatch):
 
 def test_a_result_file_is_a_signal(make_task, run):
     """An agent that only writes files is judged at each change, and reads what came of it in RESULTS.md."""
-    body = "pathlib.Path('x.txt').write_text('50'); time.sleep(1.5)\n"
-    body += "r = pathlib.Path('RESULTS.md').read_text(); pathlib.Path('read').write_text(r)\n"
+    body = "results = pathlib.Path('RESULTS.md'); pathlib.Path('x.txt').write_text('50')\n"
+    body += "while not results.exists(): time.sleep(0.02)\n"
+    body += "pathlib.Path('read').write_text(results.read_text())\n"
     body += "pathlib.Path('x.txt').write_text('12'); time.sleep(5)"
     folder = make_task(('climber.py"]', 'climber.py"]\nresult_file = "x.txt"'), files=script(body))
     result = run(folder)
@@ -304,11 +306,12 @@ def test_peers_are_told_in_short(make_task, run):
     """A worker behind learns of the lead, the peer's best and note, and gets none of its files."""
     body = """
 if segment["worker"] == "w0":
-    submit(10, "jumped near the top"); time.sleep(4)
+    submit(10, "jumped near the top"); first.touch(); wait(second)
 else:
+    wait(first)
     s = segment["segment"]
-    pathlib.Path(f"peers-{s}").write_text(segment["peers"]); submit(6 - s); time.sleep(0.6)
-    if s == 5: submit(12)
+    pathlib.Path(f"peers-{s}").write_text(segment["peers"]); submit(6 - s)
+    if s == 5: submit(12); second.touch()
 """
     result = run(make_task(files=script(body)), options=CampaignOptions(workers=2))
     last = result.standing.workers["w1"].cards[-1]

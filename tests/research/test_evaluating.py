@@ -18,7 +18,7 @@ from .campaigning import living
 def judge(make_task, tmp_path):
     """Judges x.txt of some content with a Python evaluator of a given source."""
 
-    def judged(source, x="3", timeout="10", checked=False, mark="judging"):
+    def judged(source, x="3", timeout="10", mark="judging"):
         number = len(list(tmp_path.glob("task-*")))
         folder = make_task(
             ("timeout_s = 10", f"timeout_s = {timeout}"),
@@ -38,7 +38,6 @@ def judge(make_task, tmp_path):
             scratch=scratch,
             mark=mark,
             confine=lambda launch: launch,
-            checked=checked,
         )
 
     return judged
@@ -79,11 +78,11 @@ def test_a_hung_evaluator_and_its_child_die_at_the_deadline(judge):
     began = time.monotonic()
     judged = judge(
         HEAD + "import subprocess, time; subprocess.Popen(['setsid', 'sleep', '300']); time.sleep(300)",
-        timeout="1.5",
+        timeout="0.7",
         mark="hung-evaluator",
     )
     assert judged.status == "failed"
-    assert "1.5 s" in judged.reason
+    assert "0.7 s" in judged.reason
     assert time.monotonic() - began < 8
     assert living("hung-evaluator") == []
 
@@ -141,15 +140,6 @@ def test_an_evaluator_can_not_claim_checked_arithmetic(judge):
     source = HEAD + "import json,sys,os; o=json.load(open(sys.argv[1])); open(o['reply'],'w').write("
     source += "json.dumps({'metric':'1','arithmetic':'PASS'})); os._exit(0)"
     assert judge(source).arithmetic == "UNCHECKED"
-
-
-TORCH = HEAD + "import torch; a = torch.ones(8, 8); b = a @ a; return Score(metric=float(b[0, 0]))"
-
-
-def test_torch_evaluators_run_checked(judge):
-    """The verdict on the evaluator's own products stands beside its score."""
-    healthy = judge(TORCH, checked=True, timeout="60")
-    assert (healthy.status, healthy.metric, healthy.arithmetic) == ("valid", "8.0", "PASS")
 
 
 @pytest.fixture

@@ -14,6 +14,10 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from veristate.research import Score
 
 class Faulty(TorchDispatchMode):
+    @classmethod
+    def _should_skip_dynamo(cls):
+        return False  # torch's compiler is not there to be kept away, and is not loaded for it
+
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         out = func(*args, **(kwargs or {}))
         if func.overloadpacket.__name__ == "mm" and float(args[0][0, 0]) == 9:

@@ -20,6 +20,8 @@ from veristate.research import read_standing
 from veristate.research.jobs import Free, Ground, JobController, Lease, Leases, Offer, here, read_offer
 from veristate.research.processes import Launch, born
 
+from .engines import Engine
+
 
 class Campaign:
     """A campaign of one worker as the controller sees it: everything it is told is kept, time goes as it is set."""
@@ -433,9 +435,7 @@ if not pathlib.Path("proposed").exists():
     time.sleep(300)
 """
     folder = make_task(files=climbing(body))
-    killed = Path(__file__).with_name("killed.py")
-    command = [sys.executable, "-W", "ignore", str(killed), "0", "after", str(home.folder)]
-    engine = subprocess.Popen([*command, str(folder)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    engine = Engine(home, folder)
     path = home.worker("w0") / "workspace" / "job-pid"
     deadline = time.monotonic() + 60
     while not (path.exists() and path.read_text().strip()):
@@ -448,13 +448,11 @@ if not pathlib.Path("proposed").exists():
         assert time.monotonic() < deadline
         time.sleep(0.02)
     engine.kill()
-    engine.communicate()
     deadline = time.monotonic() + 10
     while born(pid) and time.monotonic() < deadline:
         time.sleep(0.01)
     assert born(pid) == 0
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
-    assert done.returncode == 0, done.stderr
+    Engine(home).finished()
     assert leases.held() == ()
     leases.close()
     assert read_standing(home).finished["reason"].startswith("target")

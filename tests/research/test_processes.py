@@ -10,6 +10,7 @@ import pytest
 
 from veristate.core import EnvironmentUnusableError
 from veristate.research.processes import OUTPUT_UPPER, Launch, reap, start, tail
+from veristate.research.sandbox import keeper
 
 
 @pytest.fixture
@@ -51,6 +52,32 @@ def test_a_missing_program_is_named(launch):
     """A command that is not there is an error that names it."""
     with pytest.raises(EnvironmentUnusableError, match="no-such-agent"):
         start(Launch(**{n: getattr(launch(""), n) for n in Launch.__slots__} | {"argv": ("no-such-agent",)}))
+
+
+KILLED = """
+import os, pathlib, runpy, sys
+once = pathlib.Path("{folder}", "killed")
+if {always} or not once.exists():
+    once.touch(); os.kill(os.getpid(), 9)
+sys.argv[0] = {keeper!r}
+runpy.run_path({keeper!r}, run_name="__main__")
+"""
+
+
+@pytest.mark.parametrize("always", [False, True])
+def test_a_keeper_that_is_killed_as_it_starts_is_replaced_once(launch, tmp_path, monkeypatch, always):
+    """Its death says nothing of the machine; that of the second one does, and is told."""
+    stub = tmp_path / "keeper.py"
+    stub.write_text(KILLED.format(folder=tmp_path, keeper=keeper.__file__, always=always))
+    monkeypatch.setattr(keeper, "__file__", str(stub))
+    if always:
+        with pytest.raises(EnvironmentUnusableError, match="its keeper ended"):
+            start(launch("true"))
+    else:
+        running = start(launch("exit 3"))
+        while running.wait(1.0) is None:
+            pass
+        assert running.end().code == 3
 
 
 def test_descendants_die_that_hold_the_output_or_left_the_session(launch, tmp_path):

@@ -251,7 +251,7 @@ def test_what_a_tree_shares_counts_once(tmp_path):
     argv = (sys.executable, "-S", "hold.py", str(60 * 2**20))
     running = start(launched(tmp_path, *argv, memory_bytes=150 * 2**20))
     assert until(lambda: len(list(tmp_path.glob("held-*"))) == 8)
-    time.sleep(1.2)
+    time.sleep(2 * keeper.LOOK_S)  # it has looked once at least
     assert running.poll() is None
     assert running.end().memory_bytes == 0
 

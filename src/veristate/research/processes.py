@@ -176,6 +176,7 @@ class Running:
     def _started(self, launch: Launch) -> int:
         """The command's process. Raises: EnvironmentUnusableError when there is none."""
         self._control.settimeout(60.0)
+        more = b"?"
         with suppress(OSError):
             while b"\n" not in self._heard and (more := self._control.recv(4096)):
                 self._heard += more
@@ -186,6 +187,8 @@ class Running:
             return int(number)
         self._keeper.kill()
         self._keeper.wait()
+        if not more:
+            raise _KeeperLostError(f"{launch.argv[0]} can't be started: its keeper ended before it could tell")
         said = os.strerror(int(number)) if word == b"error" else "its keeper did not answer"
         raise EnvironmentUnusableError(f"{launch.argv[0]} can't be started: {said}; is it installed and on PATH?")
 
@@ -223,9 +226,19 @@ class Running:
         return {pid for pid, when in _living() if when >= self._born and _carries(pid, MARK, self._mark, exactly=True)}
 
 
+class _KeeperLostError(EnvironmentUnusableError):
+    """A keeper was killed as it started: nothing is wrong with the machine for that."""
+
+
 def start(launch: Launch) -> Running:
-    """The process, running. Raises: EnvironmentUnusableError when there is no such program."""
-    return Running(launch)
+    """The process, running; tried once more where its keeper was killed as it started.
+
+    Raises: EnvironmentUnusableError when there is no such program.
+    """
+    try:
+        return Running(launch)
+    except _KeeperLostError:
+        return Running(launch)
 
 
 def die_with_parent() -> None:

@@ -1,15 +1,16 @@
-"""Starts fast: no site, no veristate. Writes each evaluation that began into the file beside the task's folder."""
+"""Starts fast: no site, no veristate, no module but sys. Writes each evaluation that began into the file beside the
+task's folder.
+"""
 
-import json
 import sys
-from pathlib import Path
 
-candidate, reply = map(Path, sys.argv[1:])
-x = int((candidate / "x.txt").read_text())
-with (Path(__file__).parent.parent / "began.log").open("a") as log:
+candidate, reply = sys.argv[1:]
+with open(f"{candidate}/x.txt") as file:  # noqa: PTH123 - starts fast
+    x = int(file.read())
+with open(f"{__file__.rpartition('/')[0]}/../began.log", "a") as log:  # noqa: PTH123
     log.write(f"{x}\n")
-said = {"metric": str(1000 - (x - 12) ** 2), "details": {"x": str(x)}}
+said = f'{{"metric": "{1000 - (x - 12) ** 2}", "details": {{"x": "{x}"}}}}'
 if x > 20:
-    said = {"rejected": f"{x} is above 20"}
-reply.with_suffix(".draft").write_text(json.dumps(said))
-reply.with_suffix(".draft").rename(reply)
+    said = f'{{"rejected": "{x} is above 20"}}'
+with open(reply, "w") as file:  # noqa: PTH123
+    file.write(said)

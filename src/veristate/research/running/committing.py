@@ -8,13 +8,16 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from veristate.attest import EXACT, Boundary, environment_of
 from veristate.core import canonical_bytes, digest
 from veristate.research.evaluating import Candidate, Judgement, reply_bytes
 from veristate.research.running.opening import task_digest
 from veristate.research.tasks import Code, Task
 from veristate.store import Store
+
+if TYPE_CHECKING:
+    from veristate.attest import Boundary
 
 EVALUATION, AUDIT, FAILURE = (
     "veristate.research.evaluation",
@@ -32,7 +35,7 @@ def no_commitment(execution: str, code: Code, candidate: Candidate, judged: Judg
     """Returns at once: nothing is committed to."""
 
 
-def committing(task: Task, store: Store, boundary: Boundary | None) -> CommitTo:
+def committing(task: Task, store: Store, boundary: "Boundary | None") -> CommitTo:
     """What commits to this campaign's evaluations, before anything of them is deleted. Nothing does without a boundary.
 
     A judgement is compared bit for bit with two reruns: an evaluator that draws random numbers does not agree with
@@ -42,6 +45,8 @@ def committing(task: Task, store: Store, boundary: Boundary | None) -> CommitTo:
     """
     if boundary is None:
         return no_commitment
+    from veristate.attest import EXACT, environment_of  # a third of an engine's start, for nothing without a boundary
+
     fixed = {"task": task.name, "folder": str(task.folder), "task_digest": task_digest(task), "checked": task.checked}
     evaluator, audit = (
         canonical_bytes(fixed | {"audit": audited, "checked": task.checked and not audited})

@@ -7,9 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from veristate.attest import Boundary
 from veristate.core import Clock, InputError, utc_now
 from veristate.ledger import Ledger
 from veristate.research.deciding import Evidence, ReAnchoring, decide, keep_live, model_decides
@@ -41,6 +40,9 @@ from veristate.research.workers.process import ProcessDriver
 from veristate.research.workers.seat import Driver
 from veristate.store import Store
 
+if TYPE_CHECKING:
+    from veristate.attest import Boundary
+
 HEARTBEAT_S = 1.0
 _TICK_S = 0.1
 
@@ -67,7 +69,7 @@ class Surroundings:
     sandbox: bool = False
     confine: Confine | None = None
     talk: Talk | None = None
-    boundary: Boundary | None = None
+    boundary: "Boundary | None" = None
     ground: Ground | None = None
     clock: Clock = utc_now
     stop: threading.Event | None = None
