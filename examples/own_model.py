@@ -29,14 +29,18 @@ class Ensemble:
 
 
 def train(seed: int, X: torch.Tensor, y: torch.Tensor) -> torch.nn.Module:
-    """A network after 200 steps from that seed."""
+    """A network after 300 steps from that seed.
+
+    Plain gradient steps: an optimiser of torch's would load its compiler, seconds in each of the two processes.
+    """
     torch.manual_seed(seed)
     model = torch.nn.Sequential(torch.nn.Linear(30, 64), torch.nn.ReLU(), torch.nn.Linear(64, 1))
-    optimiser = torch.optim.Adam(model.parameters(), lr=1e-2)
-    for _ in range(200):
-        optimiser.zero_grad()
-        torch.nn.functional.binary_cross_entropy_with_logits(model(X)[:, 0], y).backward()
-        optimiser.step()
+    weights = tuple(model.parameters())
+    for _ in range(300):
+        loss = torch.nn.functional.binary_cross_entropy_with_logits(model(X)[:, 0], y)
+        with torch.no_grad():
+            for weight, gradient in zip(weights, torch.autograd.grad(loss, weights), strict=True):
+                weight -= 0.5 * gradient
     return model
 
 

@@ -116,11 +116,11 @@ def shared_memory() -> int:
 
 
 def test_closing_leaves_nothing(tiny: Predictor) -> None:
-    """Five executors opened, used and closed leave no descriptor, no mapping, no process and no zombie; closing twice
+    """Two executors opened, used and closed leave no descriptor, no mapping, no process and no zombie; closing twice
     does nothing.
     """
     before, maps, pids = descriptors(), shared_memory(), []
-    for number in range(5):
+    for number in range(2):
         with TrustedExecutor(tiny_spec(), tiny_candidates()) as executor:
             pids.append(executor.pid)
             if number == 0:

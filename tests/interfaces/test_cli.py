@@ -3,6 +3,7 @@
 import csv
 import json
 import random
+import shutil
 import sqlite3
 import subprocess
 import sys
@@ -12,16 +13,29 @@ import pytest
 
 from veristate.interfaces.cli import main
 from veristate.ledger import Ledger
+from veristate.screening import ScreeningOptions, run_screening
 
 TINY = Path(__file__).parents[1] / "screening"
+sys.path.insert(0, str(TINY))
+
+from forked import ForkedServer  # noqa: E402
 
 
-@pytest.fixture
-def table(tmp_path):
+@pytest.fixture(autouse=True, scope="module")
+def small_processes():
+    """The trusted process finds the test's predictor by the environment, and is forked."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", str(TINY))
+        patch.setattr("veristate.devices.trusted.process.start_server", ForkedServer)
+        yield
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory):
     """70 candidates for the small predictor of the screening tests."""
     rng = random.Random(11)
     lines = [f"c{i:02},compound {i}," + " ".join(f"{rng.gauss(0, 1):.3f}" for _ in range(3)) for i in range(70)]
-    path = tmp_path / "candidates.csv"
+    path = tmp_path_factory.mktemp("table") / "candidates.csv"
     path.write_text("id,name,smiles\n" + "\n".join(lines) + "\n")
     return path
 
@@ -29,8 +43,6 @@ def table(tmp_path):
 @pytest.fixture
 def veristate(monkeypatch, capsys, tmp_path):
     """A function that runs the command here: (exit code, stdout, stderr)."""
-    monkeypatch.syspath_prepend(str(TINY))
-    monkeypatch.setenv("PYTHONPATH", str(TINY))
     monkeypatch.chdir(tmp_path)
 
     def run(*arguments):
@@ -41,6 +53,21 @@ def veristate(monkeypatch, capsys, tmp_path):
         return stopped.value.code or 0, out, err
 
     return run
+
+
+@pytest.fixture(scope="module")
+def screened(table, tmp_path_factory):
+    """The store of a run under a simulated fault."""
+    home = tmp_path_factory.mktemp("screened") / "home"
+    options = ScreeningOptions(table=table, predictor=("tiny:make",), inject="case2", store=home)
+    assert run_screening(options).committed
+    return home
+
+
+@pytest.fixture
+def store(screened, tmp_path):
+    """That store, as this test's own."""
+    return shutil.copytree(screened, tmp_path / ".veristate")
 
 
 @pytest.mark.parametrize(
@@ -127,9 +154,9 @@ def test_a_refused_action_is_exit_4_and_asking_again_is_exit_0(veristate, table)
     assert "ALREADY COMMITTED" in out
 
 
-def test_fsck_tells_a_whole_store_from_a_changed_one(veristate, table):
+@pytest.mark.usefixtures("store")
+def test_fsck_tells_a_whole_store_from_a_changed_one(veristate):
     """Exit 0, then, with one byte of the journal changed, exit 3 and where."""
-    assert veristate("screen", table, "--predictor", "tiny:make")[0] == 0
     assert veristate("fsck")[0] == 0
     with sqlite3.connect(".veristate/ledger.sqlite") as database:
         change = "update journal set body = cast(replace(cast(body as text), 'full', 'fuli') as blob) where seq = 2"
@@ -139,10 +166,9 @@ def test_fsck_tells_a_whole_store_from_a_changed_one(veristate, table):
     assert "entry 2" in out
 
 
-def test_fsck_misses_blobs_that_the_journal_names(veristate, table):
+def test_fsck_misses_blobs_that_the_journal_names(veristate, store):
     """Exit 3 for each lost blob of a finished run, and for a lost store."""
-    assert veristate("screen", table, "--predictor", "tiny:make", "--inject", "case2")[0] == 0
-    blobs = [path for path in Path(".veristate/objects/blobs").rglob("*") if path.is_file()]
+    blobs = [path for path in (store / "objects" / "blobs").rglob("*") if path.is_file()]
     unnoticed = []
     for path in blobs:
         path.rename("aside")
@@ -152,14 +178,13 @@ def test_fsck_misses_blobs_that_the_journal_names(veristate, table):
         Path("aside").rename(path)
     assert not unnoticed
     assert veristate("fsck")[0] == 0
-    Path(".veristate/objects").rename("elsewhere")
+    (store / "objects").rename("elsewhere")
     assert veristate("fsck")[0] == 3
 
 
-def test_fsck_does_not_mend_an_emptied_ledger(veristate, table):
+def test_fsck_does_not_mend_an_emptied_ledger(veristate, store):
     """A ledger cut to nothing beside a store with blobs is a finding, not an empty store."""
-    assert veristate("screen", table, "--predictor", "tiny:make")[0] == 0
-    for path in Path(".veristate").glob("ledger.sqlite*"):
+    for path in store.glob("ledger.sqlite*"):
         path.write_bytes(b"") if path.name == "ledger.sqlite" else path.unlink()
     code, out, _ = veristate("fsck")
     assert code == 3
@@ -213,11 +238,11 @@ main()
 """
 
 
-def test_the_base_install_reads_records_and_says_what_screening_needs(veristate, table):
+def test_the_base_install_reads_records_and_says_what_screening_needs(screened):
     """Without numpy and torch: help and fsck work, and screen names the extra to install."""
-    assert veristate("screen", table, "--predictor", "tiny:make")[0] == 0
     bare = [sys.executable, "-c", BARE]
-    assert subprocess.run([*bare, "fsck"], check=False, capture_output=True).returncode == 0
+    found = subprocess.run([*bare, "fsck", "--store", str(screened)], check=False, capture_output=True)
+    assert found.returncode == 0
     assert subprocess.run([*bare, "screen", "--help"], check=False, capture_output=True).returncode == 0
     done = subprocess.run([*bare, "screen"], check=False, capture_output=True, text=True)
     assert done.returncode == 6

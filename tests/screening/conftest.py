@@ -3,6 +3,7 @@
 import csv
 import random
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,19 +11,24 @@ import pytest
 from veristate.screening import ScreeningOptions, run_screening
 
 HERE = Path(__file__).parent
+sys.path.insert(0, str(HERE))
+
+from forked import ForkedServer  # noqa: E402
 
 
-@pytest.fixture(autouse=True)
-def tiny_is_importable(monkeypatch):
-    """Both processes find the test's predictor: this one by its path, the trusted one by the environment."""
-    monkeypatch.syspath_prepend(str(HERE))
-    monkeypatch.setenv("PYTHONPATH", str(HERE))
+@pytest.fixture(autouse=True, scope="module")
+def small_processes():
+    """The trusted process finds the test's predictor by the environment and, if a run here starts it, is forked."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", str(HERE))
+        patch.setattr("veristate.devices.trusted.process.start_server", ForkedServer)
+        yield
 
 
-@pytest.fixture
-def table(tmp_path):
+@pytest.fixture(scope="module")
+def table(tmp_path_factory):
     """130 candidates, so that the last batch is short."""
-    path = tmp_path / "candidates.csv"
+    path = tmp_path_factory.mktemp("table") / "candidates.csv"
     rng = random.Random(5)
     with path.open("w", newline="") as file:
         writer = csv.writer(file)
@@ -35,12 +41,27 @@ def table(tmp_path):
 @pytest.fixture
 def screen(table, tmp_path):
     """A function that runs the small case with options changed."""
+    return lambda **changes: run_screening(small_case(table, {"store": tmp_path / "home"} | changes))
+
+
+@pytest.fixture(scope="module")
+def ran(table, tmp_path_factory):
+    """A function that gives the result and the home of a run, which is made once in this file: for reading only."""
+    made = {}
 
     def run(**changes):
-        options = {"table": table, "predictor": ("tiny:make",), "store": tmp_path / "home"} | changes
-        return run_screening(ScreeningOptions(**options))
+        options = small_case(table, {"compare": True} | changes)
+        if options not in made:
+            home = tmp_path_factory.mktemp("ran") / "home"
+            made[options] = run_screening(replace(options, store=home)), home
+        return made[options]
 
     return run
+
+
+def small_case(table, changes):
+    """The options of a run of the small predictor."""
+    return ScreeningOptions(**{"table": table, "predictor": ("tiny:make",)} | changes)
 
 
 @pytest.fixture(autouse=True)

@@ -1,6 +1,7 @@
 """The whole procedure on a small real ensemble: hold, verify, recompute, restore, commit."""
 
 import csv
+import shutil
 
 import pytest
 
@@ -93,24 +94,30 @@ def test_an_agent_that_fails_is_named(screen, tmp_path, recovery):
     assert not committed_entries(tmp_path / "home")
 
 
-def test_an_agent_object_that_read_discarded_values_is_not_used_again(screen):
+def test_an_agent_object_that_read_discarded_values_is_not_used_again(screen, ran):
     """State restoration makes the agent anew: what it kept outside the session is gone too."""
-    healthy = screen(request_id="healthy")
-    result = screen(agent="tiny:Memoriser", recovery="restore", request_id="faulty", inject="case2", seed=0)
+    healthy, _ = ran()
+    result = screen(agent="tiny:Memoriser", recovery="restore", inject="case2", seed=0)
     assert result.changes
     assert result.committed
     assert [d.chosen for d in result.decisions] == [d.chosen for d in healthy.decisions]
 
 
+@pytest.fixture
+def healthy_home(ran, tmp_path):
+    """A healthy run, and the home in which it was made, as a copy that the next run works in."""
+    result, home = ran()
+    return result, shutil.copytree(home, tmp_path / "home")
+
+
 @pytest.mark.parametrize("part", ["table", "decisions"])
-def test_a_certificate_that_contradicts_an_earlier_one_is_a_proven_fault(screen, tmp_path, part):
+def test_a_certificate_that_contradicts_an_earlier_one_is_a_proven_fault(screen, healthy_home, part):
     """One contract has one table: if two are certified for a request, nothing is committed and nothing is hidden."""
     import dataclasses
 
     from veristate.core import Decision, FaultProvenError
 
-    first = screen()
-    home = tmp_path / "home"
+    first, home = healthy_home
     with Ledger.open(home / "ledger.sqlite") as ledger:
         request = ledger.gateway.request(first.request_id)
         ledger.gateway.open_request(dataclasses.replace(request, request_id="r2"))
@@ -131,13 +138,13 @@ def test_a_hooked_layer_is_not_judged_by_its_changed_output(screen):
     assert result.coverage < 1
 
 
-def test_the_certified_scores_are_those_of_a_hand_written_forward(screen, table):
+def test_the_certified_scores_are_those_of_a_hand_written_forward(ran, table):
     """Each candidate's mean is torch's own for that row, whatever its batch: no score is misplaced."""
     import numpy as np
     import tiny
     import torch
 
-    result = screen(**FAULT)
+    result, _ = ran(**FAULT)
     with table.open(newline="") as file:
         inputs = [row["smiles"] for row in csv.DictReader(file)]
     made = tiny.make(inputs)
@@ -156,16 +163,17 @@ def test_the_nearest_rule_and_bf16_go_the_whole_way(screen):
     assert result.checks["flagged"] == 0
 
 
-def test_a_request_id_stands_for_one_content(screen):
+def test_a_request_id_stands_for_one_content(screen, healthy_home):
     """The same id with other rules is refused, not answered with the old result."""
-    assert screen(request_id="lab-1").committed
-    with pytest.raises(RefusedError, match="lab-1"):
-        screen(request_id="lab-1", top=5)
+    first, _ = healthy_home
+    assert first.committed
+    with pytest.raises(RefusedError, match=first.request_id):
+        screen(request_id=first.request_id, top=5)
 
 
-def test_a_healthy_run_commits_what_sorting_gives(screen, table):
+def test_a_healthy_run_commits_what_sorting_gives(ran, table):
     """The committed decisions are those of a plain sort over the certified scores; no value was wrong."""
-    result = screen(compare=True)
+    result, _ = ran()
     selected, tested = brute_force(result, table)
     content = result.to_json()
     assert content["committed"]
@@ -181,10 +189,10 @@ def test_a_healthy_run_commits_what_sorting_gives(screen, table):
 
 @pytest.mark.parametrize("recovery", ["hold", "restore"])
 @pytest.mark.parametrize("agent", ["keeps", "rereads"])
-def test_a_faulty_pass_ends_in_the_healthy_decision(screen, recovery, agent):
+def test_a_faulty_pass_ends_in_the_healthy_decision(ran, recovery, agent):
     """Before the read and after state restoration, both controllers commit what a healthy run commits."""
-    healthy = screen(request_id="healthy")
-    result = screen(recovery=recovery, agent=agent, compare=True, request_id="faulty", **FAULT)
+    healthy, _ = ran()
+    result, _ = ran(recovery=recovery, agent=agent, **FAULT)
     assert result.checks["flagged"] > 0
     assert result.wrong_values > 0
     assert result.committed
@@ -202,29 +210,30 @@ def test_file_replacement_helps_only_who_reads_again(screen, agent, committed):
     assert not result.story.restored
 
 
-def test_a_healthy_run_needs_no_restoration(screen):
+def test_a_healthy_run_needs_no_restoration(ran):
     """Values that were shown at once and certified as they were are not replaced, whatever the condition."""
     for recovery in ("replace", "restore"):
-        result = screen(recovery=recovery, request_id=recovery)
+        result, _ = ran(recovery=recovery)
         assert result.committed
         assert not result.story.restored
 
 
-def test_the_same_request_is_committed_once(screen, tmp_path):
+def test_the_same_request_is_committed_once(screen, healthy_home):
     """Asking again certifies again and commits nothing new; a fault on the way changes nothing."""
-    first, second = screen(), screen(recovery="restore", **FAULT)
+    first, home = healthy_home
+    second = screen(recovery="restore", **FAULT)
     assert first.committed
     assert not second.committed
     assert second.committed_earlier
     assert second.story.refused == ("already committed",)
     assert [d.chosen for d in second.decisions] == [d.chosen for d in first.decisions]
-    assert len(committed_entries(tmp_path / "home")) == 1
+    assert len(committed_entries(home)) == 1
 
 
 @pytest.mark.parametrize(("policy", "stages"), [("full", ["all"]), ("r1", ["flagged"]), ("r1m", ["flagged", "margin"])])
-def test_every_policy_ends_in_full_recomputation(screen, policy, stages):
+def test_every_policy_ends_in_full_recomputation(ran, policy, stages):
     """R1 and R1+M only say what comes first; the commit rests on everything being recomputed."""
-    result = screen(policy=policy, epsilon=0.05 if policy == "r1m" else None, **FAULT)
+    result, _ = ran(policy=policy, epsilon=0.05 if policy == "r1m" else None, **FAULT)
     assert [round_.reason for round_ in result.recomputations][: len(stages)] == stages
     assert result.recomputed_units == 390
     assert result.committed
@@ -237,12 +246,12 @@ def test_r1m_without_an_epsilon_names_the_command_that_sets_it(screen):
         screen(policy="r1m")
 
 
-def test_the_view_holds_certified_columns_and_names_what_it_dropped(screen, tmp_path):
+def test_the_view_holds_certified_columns_and_names_what_it_dropped(ran):
     """The agent's table has no name and no SMILES: nothing certifies them."""
     from veristate.screening.running.home import open_home
 
-    result = screen()
-    with open_home(tmp_path / "home", lambda: "now") as home:
+    result, folder = ran()
+    with open_home(folder, lambda: "now") as home:
         view = home.ledger.gateway.current_view(result.request_id)
         lines = home.store.get(view.table).decode().splitlines()
     assert view.dropped == ("name", "smiles")

@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch.utils.flop_counter import flop_registry
 from torch.utils.hooks import RemovableHandle
 
-from veristate.devices.dispatching import DispatchMode, decomposed, multiply_adds
+from veristate.devices.dispatching import DispatchMode, counters, decomposed, multiply_adds
 from veristate.devices.predictors import Predictor
 from veristate.devices.watch import OURS, LinearCall, linear_layers, watch
 
@@ -84,7 +83,7 @@ class _Operations(DispatchMode):
         named, inside = kwargs or {}, self.inside
         if not inside:
             self.counts[func.overloadpacket.__name__] += 1
-        if func.overloadpacket not in flop_registry:
+        if func.overloadpacket not in counters():
             # A composite operation is counted by its own name, its multiply-adds by those of its parts.
             self.inside = True
             try:

@@ -1,10 +1,11 @@
 """Modes that see every operation torch dispatches, and what an operation costs."""
 
+from collections.abc import Callable, Mapping
+from functools import cache
 from typing import Any
 
 from torch._C._dynamo import eval_frame
 from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils.flop_counter import flop_registry
 
 
 class DispatchMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
@@ -32,7 +33,15 @@ def decomposed(mode: DispatchMode, func: Any, args: Any, named: Any) -> Any:
         return func.decompose(*args, **named)
 
 
+@cache
+def counters() -> Mapping[Any, Callable[..., int]]:
+    """What counts an operation's cost in torch. Imported when asked for: it loads Triton, which few processes need."""
+    from torch.utils.flop_counter import flop_registry
+
+    return flop_registry
+
+
 def multiply_adds(func: Any, args: Any, named: Any, out: Any) -> int:
     """What torch's own counter says of an operation; 0 for one it does not know."""
-    count = flop_registry.get(func.overloadpacket)
+    count = counters().get(func.overloadpacket)
     return 0 if count is None else int(count(*args, **named, out_val=out)) // 2

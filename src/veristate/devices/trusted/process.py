@@ -6,7 +6,7 @@ import socket
 import subprocess
 import sys
 import tempfile
-from typing import Any
+from typing import IO, Any
 
 from veristate.core import EnvironmentUnusableError, InputError, RefusedError, UndecidedError, VeristateError
 from veristate.devices.trusted.channel import Channel, ChannelClosedError
@@ -21,6 +21,18 @@ _ERRORS: dict[str, type[VeristateError]] = {
 }
 
 
+def start_server(descriptors: list[int], environment: dict[str, str], log: IO[bytes]) -> "subprocess.Popen[bytes]":
+    """A new process that serves these descriptors, the socket first, and writes its complaints to `log`."""
+    return subprocess.Popen(
+        [sys.executable, "-m", "veristate.devices.trusted.server", *map(str, descriptors)],
+        pass_fds=descriptors,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=log,
+    )
+
+
 class TrustedProcess:
     """A running `server` and the slots it shares. Raises: EnvironmentUnusableError once it has ended."""
 
@@ -30,15 +42,9 @@ class TrustedProcess:
         self._log = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the process
         ours, theirs = socket.socketpair()
         self._channel = Channel(ours)
-        fds = [theirs.fileno(), *(slot.fd for slot in self._slots)]
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "veristate.devices.trusted.server", *map(str, fds)],
-            pass_fds=fds,
-            env=os.environ | {f"{name}_NUM_THREADS": str(threads) for name in ("OMP", "MKL", "OPENBLAS")},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=self._log,
-        )
+        descriptors = [theirs.fileno(), *(slot.fd for slot in self._slots)]
+        environment = os.environ | {f"{name}_NUM_THREADS": str(threads) for name in ("OMP", "MKL", "OPENBLAS")}
+        self._process = start_server(descriptors, environment, self._log)
         theirs.close()
 
     @property
