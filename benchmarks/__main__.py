@@ -24,6 +24,7 @@ ORDER = (
     "scifact_study",
     "cheap_certificates",
     "packing",
+    "campaigns",
     "kttsp",
     "estra_ablation",
     "snapshots",
