@@ -5,6 +5,7 @@ import os
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import count
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from rdkit import Chem
 from veristate.core import Rule
 from veristate.decisions import Box, Question, decide, ensemble_mean, equal_inputs
 from veristate.devices import Candidates, PredictorSpec, load_predictor
-from veristate.devices.certified import WIDE, TrustedSide, Wanted, certify_pass, exported_run
+from veristate.devices.certified import TrustedSide, Wanted, certify_pass, exported_run
 from veristate.numerics.probes import Export
 from veristate.screening.cases import herg
 
@@ -59,10 +60,10 @@ class Case:
 
         return run
 
-    def certify(self, wanted: Wanted, suspect: Any, *, wide: float = WIDE) -> Any:
-        """One certified pass, from nothing. `wide`: which candidates take the further adjoint; none where infinite."""
+    def certify(self, wanted: Wanted, suspect: Any, **limits: float) -> Any:
+        """One certified pass, from nothing. `limits`: the trusted side's `wide` and `wrong`, where others are asked."""
         self.side._kept.clear()
-        side = replace(self.side, wide=wide)
+        side = replace(self.side, **limits)
         return certify_pass(self.question, side, suspect, wanted, entropy=os.urandom, clock=time.process_time)
 
     def forward(self) -> np.ndarray:
@@ -95,12 +96,13 @@ def perturbed(size: int) -> Candidates:
 
 
 def _isotope(molecule: Chem.Mol, rng: np.random.Generator, taken: set[str]) -> str:
-    """The molecule with an atom some units heavier, as no other one is."""
-    while True:
+    """The molecule with an atom some units heavier, as no other one is. What has few atoms runs out of small units."""
+    for most in count(40):
         labelled = Chem.Mol(molecule)
         atom = labelled.GetAtomWithIdx(int(rng.integers(labelled.GetNumAtoms())))
-        atom.SetIsotope(round(atom.GetMass()) + int(rng.integers(1, 40)))
+        atom.SetIsotope(round(atom.GetMass()) + int(rng.integers(1, most)))
         smiles = Chem.MolToSmiles(labelled)
         if smiles not in taken:
-            taken.add(smiles)
-            return smiles
+            break
+    taken.add(smiles)
+    return smiles

@@ -249,7 +249,7 @@ def reference_decisions(question, reference):
 @given(
     stories(), st.one_of(st.none(), st.integers(0, 20)), st.sampled_from(["none", "full", "r1", "r1m"]), st.booleans()
 )
-@settings(max_examples=300)
+@settings(max_examples=120)
 def test_whatever_is_certified_is_the_reference_decision(story, budget, name, values):
     """Under every policy, batch, budget and enclosure a certified decision is g(p*), and without a budget there is one.
 
@@ -281,7 +281,7 @@ def test_whatever_is_certified_is_the_reference_decision(story, budget, name, va
 
 
 @given(stories(), st.randoms())
-@settings(max_examples=200)
+@settings(max_examples=100)
 def test_certified_within_n_rounds_whatever_the_order(story, random):
     """A plan of one whole candidate per round, in any order, is certified within n rounds."""
     question, reference, suspect, _, _ = story
@@ -299,7 +299,7 @@ def test_certified_within_n_rounds_whatever_the_order(story, random):
 
 
 @given(stories())
-@settings(max_examples=200)
+@settings(max_examples=100)
 def test_an_uncertified_rule_really_is_open(story):
     """Without calibration and enclosures, an open rule takes two values when the unfixed members go to 0 and 1.
 

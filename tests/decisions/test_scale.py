@@ -201,7 +201,7 @@ def test_the_list_of_open_candidates_is_bounded_and_their_count_is_not():
 
 
 @given(tables())
-@settings(max_examples=400)
+@settings(max_examples=150)
 def test_exact_scores_choose_as_decide_does(case):
     """With radius 0 the certificate is the decision itself: ties by identifier, zeros of either sign equal."""
     scores, _, names, k = case
@@ -213,7 +213,7 @@ def test_exact_scores_choose_as_decide_does(case):
 
 
 @given(tables(st.sampled_from(ENDS)), st.booleans())
-@settings(max_examples=600)
+@settings(max_examples=200)
 def test_intervals_are_certified_as_certify_does(case, named):
     """The same outcome, the same chosen and the same open candidates, with infinite ends too."""
     a, b, names, k = case
@@ -224,7 +224,7 @@ def test_intervals_are_certified_as_certify_does(case, named):
 
 
 @given(tables(other=RADII), st.booleans(), st.booleans())
-@settings(max_examples=600)
+@settings(max_examples=200)
 def test_a_radius_makes_a_box_that_certify_judges_alike(case, named, single):
     """The box of score -+ radius in fractions, rounded outward, gives the same outcome in both kinds of rule."""
     scores, radii, names, k = case
@@ -244,7 +244,7 @@ def test_a_radius_makes_a_box_that_certify_judges_alike(case, named, single):
 
 
 @given(tables(st.sampled_from(ENDS)), st.sampled_from(VALUES))
-@settings(max_examples=300)
+@settings(max_examples=120)
 def test_a_threshold_has_every_candidate_on_one_side_or_open(case, t):
     """Inside when lower >= t, outside when upper < t, otherwise open, counted one by one."""
     a, b, _, _ = case
@@ -257,7 +257,7 @@ def test_a_threshold_has_every_candidate_on_one_side_or_open(case, t):
 
 
 @given(tables(st.sampled_from(ENDS)), st.data())
-@settings(max_examples=400)
+@settings(max_examples=150)
 def test_what_is_chosen_stays_chosen_and_the_named_pair_can_change_places(case, data):
     """In any corner the chosen are among the best k; in an open case the pair's own ends put the other one first."""
     a, b, names, k = case

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from veristate.core import InputError, RefusedError, Rule
-from veristate.decisions import Box, Question, decide, ensemble_mean
+from veristate.decisions import Box, Question, decide, ensemble_mean, equal_inputs
 from veristate.decisions.enclosures import Declined
 from veristate.devices import fault_named, load_predictor
 from veristate.devices.certified import (
@@ -247,9 +247,37 @@ def test_a_pass_with_cancelling_and_large_errors_has_valid_bounds(herg_hundred, 
     )
     assert (found.lower <= exact.lower[0]).all()
     assert (exact.upper[0] <= found.upper).all()
-    spoiled = np.unique(np.searchsorted(env.graphs.atom_starts, np.flatnonzero(env.atoms.of == 3), side="right") - 1)
-    assert (found.lower[spoiled] == 0).all()
-    assert (found.upper[spoiled] == 1).all()
+    wrong = [len(values["a2"][::7]), len({*range(5, len(values["o"]), 11), 3})]
+    assert found.evaluated >= 300 * sum(wrong)
+    assert (found.upper - found.lower).max() < 0.1
+
+
+@pytest.mark.parametrize("size", [0.01, 4.0, np.inf])
+def test_wrong_rows_are_evaluated_and_others_are_not(herg_hundred, side, exact, size):
+    """Rows with errors that cancel in their sum are found, and intervals end as narrow as without; of a device whose
+    rows are mostly wrong nothing is repaired, and nothing false is said.
+    """
+    env, member = side.environments(side.stretches[0]), side.members[0]
+    _, export = suspect_of(herg_hundred, side)(0, side.stretches[0], env)
+
+    def bounded(rows):
+        values = {name: given.copy() for name, given in export.values.items()}
+        for changed in values.values():
+            changed[rows, 17] += np.float32(size)
+            changed[rows, 201] -= np.float32(size)
+        account = ProbeAccount(ProbePlan(delta="1e-9", rows=export_rows(env, 2)), os.urandom)
+        fixed = Export.fix({name: [given] for name, given in values.items()}, export.weights)
+        found = member_bounds(member, env, account.draw(fixed), trusted=2)
+        assert (found.lower <= exact.lower[0]).all()
+        assert (exact.upper[0] <= found.upper).all()
+        return found
+
+    healthy, spoiled, everywhere = bounded([]), bounded(slice(5, 40)), bounded(slice(None))
+    assert healthy.evaluated == 0
+    assert spoiled.evaluated == 2 * 35 * 300
+    assert spoiled.widest_eps > 100 * healthy.widest_eps
+    assert (spoiled.upper - spoiled.lower).max() < 3 * (healthy.upper - healthy.lower).max()
+    assert (everywhere.upper - everywhere.lower).min() > (healthy.upper - healthy.lower).max()
 
 
 @pytest.mark.parametrize("strategy", ["probes", "memo", "full", None])
@@ -277,6 +305,25 @@ def test_a_faulty_pass_is_certified_to_the_exact_decisions(herg_hundred, side, q
         question, side, suspect, Wanted(strategy="probes"), entropy=os.urandom, clock=time.perf_counter
     )
     assert found.narrowed.decisions == truth
+
+
+@pytest.mark.parametrize("told", [True, False])
+def test_a_table_that_repeats_its_molecules_is_certified_when_equal_inputs_are_equal(told):
+    """Each of a list twice, and a boundary between two that are equal: their identifiers decide, or nothing does."""
+    smiles = ("CCO", "CCN", "c1ccncc1", "CC(=O)OC") * 2
+    predictor = one_herg_member(smiles)
+    side, ids = TrustedSide.of(predictor), tuple("hgfedcba")
+    rules = (Rule(kind="top_k", count=3), Rule(kind="nearest", count=5, threshold="0.1"))
+    ask = Question(rules=rules, ids=ids, classes=equal_inputs(smiles) if told else None)
+    wanted = Wanted(strategy="probes")
+    found = certify_pass(ask, side, suspect_of(predictor, side), wanted, entropy=os.urandom, clock=time.perf_counter)
+    if not told:
+        assert found.narrowed.ended == "nothing narrower"
+        return
+    once = side.everything()
+    scores = ((once.lower + once.upper) / 2)[0, :4]
+    assert found.narrowed.decisions == tuple(decide(rule, np.tile(scores, 2), ids) for rule in rules)
+    assert not found.narrowed.done[:, 4:].any()
 
 
 def test_a_pass_in_stretches_is_certified_alike(herg_hundred, question, truth):

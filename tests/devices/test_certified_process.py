@@ -91,7 +91,7 @@ def test_a_pass_is_certified_to_the_exact_decisions_whatever_the_device_did(
 
 
 @pytest.mark.parametrize("size", [0.01, 4.0, float("nan")])
-def test_rows_changed_on_their_way_widen_bounds_and_change_no_decision(
+def test_rows_changed_on_their_way_are_evaluated_and_change_no_decision(
     process, suspect, question, exact, truth, size, monkeypatch
 ):
     """Pairs that cancel in every row sum, and NaN, written into the shared memory after the run."""
@@ -110,14 +110,14 @@ def test_rows_changed_on_their_way_widen_bounds_and_change_no_decision(
     process.plan(PROBES)
     told = run_exported(suspect, process, question, PROBES).certification
     assert told.ended == "certified"
-    assert told.done.any()
+    assert told.evaluated >= 2 * 2 * 35 * 300
     assert holds(told, exact)
     assert decisions(question, told) == truth
 
 
 def test_a_budget_is_kept_and_leaves_the_decision_open(process, suspect, question):
-    """A round that would pass it is not begun; a strategy that needs every unit is not chosen."""
-    wanted = Wanted(budget=1)
+    """Two probes bound nothing, and a round that would pass it is not begun; what needs every unit is not chosen."""
+    wanted = Wanted(budget=1, draws=2)
     assert process.plan(wanted).strategy == "probes"
     told = run_exported(suspect, process, question, wanted, fault=fault_named("case2", 3)).certification
     assert told.ended == "budget"
@@ -195,8 +195,10 @@ def test_messages_come_back_as_they_were():
         box=Box(lower=lower, upper=lower + 0.1),
         done=lower > 0.5,
         values=None,
+        evaluated=11,
     )
     back = Certification.from_message(*told.to_message())
     assert (back.terms, back.rounds, back.records, back.values) == (told.terms, told.rounds, told.records, None)
     assert np.array_equal(back.box.lower, lower)
     assert np.array_equal(back.done, told.done)
+    assert back.evaluated == 11

@@ -63,6 +63,20 @@ def test_a_tie_closer_than_the_executor_tells_apart_stays_open():
     assert (found.ended, found.decisions, found.units_spent) == ("nothing narrower", (), 4)
 
 
+def test_equal_candidates_are_certified_and_recomputed_once():
+    """Two pairs, each of one exact value, and a list that ends inside the second pair: the identifier decides."""
+    exact = np.array([[0.7, 0.3, 0.7, 0.3]] * 2)
+    box, classes = Box(lower=np.zeros((2, 4)), upper=np.ones((2, 4))), np.array([0, 1, 0, 1])
+    asked = Question(rules=(Rule(kind="top_k", count=3),), ids=tuple("dcba"), classes=classes)
+    found = narrow_rounds(asked, box, asked_of(exact))
+    assert found.decisions[0].chosen == ("a", "b", "d")
+    assert found.units_spent == 4
+    assert not found.done[:, 2:].any()
+    assert (found.box.lower[:, classes] == found.box.lower).all()
+    other = Question(rules=(Rule(kind="top_k", count=3),), ids=tuple("dcba"), classes=np.array([0, 1, 0, 3]))
+    assert narrow_rounds(other, box, asked_of(exact)).ended == "nothing narrower"
+
+
 @pytest.mark.parametrize(("budget", "ended"), [(0, "budget"), (1, "budget"), (2, "certified")])
 def test_a_budget_is_never_passed(budget, ended):
     """A round that would need more units is not begun."""

@@ -120,6 +120,21 @@ def test_a_faulty_pass_is_certified_exactly_and_every_record_says_so(slice_of_he
     assert [d.chosen for d in certificate.decisions] == [d.chosen for d in everything.certificate.decisions]
 
 
+def test_a_table_that_repeats_its_molecules_is_certified(slice_of_herg, tmp_path):
+    """Each of three twice, and the list ends between two equal ones: the identifier decides."""
+    smiles = ("CCO", "c1ccncc1", "CC(=O)OC")
+    table = tmp_path / "twice.csv"
+    rows = [f"{name},{smiles[i % 3]}" for i, name in enumerate("fedcba")]
+    table.write_text("\n".join(["id,smiles", *rows, ""]))
+    found = slice_of_herg(table=table, top=3, strategy="probes", request_id="twice")
+    (chosen,) = (decision.chosen for decision in found.certificate.decisions if decision.rule.kind == "top_k")
+    pairs = [{"c", "f"}, {"b", "e"}, {"a", "d"}]
+    assert sum(pair <= set(chosen) for pair in pairs) == 1
+    assert sum(min(pair) in chosen and max(pair) not in chosen for pair in pairs) == 1
+    lower = {name: ends[0] for name, ends in found.to_json()["intervals"].items()}
+    assert all(len({lower[name] for name in pair}) == 1 for pair in pairs)
+
+
 def test_rounded_layers_are_certified_value_by_value_the_same_in_every_batch(slice_of_herg, tmp_path):
     """C3 in bf16: the certified table is no device's bits: batches and faults don't move it; every record says so.
 

@@ -29,7 +29,7 @@ from veristate.decisions.scale import (
     certify_top_k,
     certify_top_k_between,
 )
-from veristate.decisions.table import PROBABILITY, ScoreRange
+from veristate.decisions.table import PROBABILITY, ScoreRange, equal_inputs
 
 __all__ = [
     "PROBABILITY",
@@ -60,6 +60,7 @@ __all__ = [
     "ensemble_interval",
     "ensemble_mean",
     "epsilon_from_residuals",
+    "equal_inputs",
     "full",
     "margins",
     "near_boundary",

@@ -19,6 +19,7 @@ from veristate.decisions.table import (
     Indices,
     Mask,
     ScoreRange,
+    require_classes,
     require_ids,
     require_mask,
     require_scores,
@@ -92,6 +93,24 @@ class Box:
             )
         return Box(lower=lower, upper=upper)
 
+    def with_equal(self, classes: Indices | None) -> "Box":
+        """The box in which the candidates of a class, whose values are equal, have what is known of any of them.
+
+        Raises: UndecidedError when nothing is left of a class: then an enclosure is wrong.
+        """
+        if classes is None:
+            return self
+        order = np.argsort(classes, kind="stable")
+        first, of = np.unique(classes[order], return_index=True)[1], np.unique(classes, return_inverse=True)[1]
+        lower = np.maximum.reduceat(self.lower[..., order], first, axis=-1)[..., of]
+        upper = np.minimum.reduceat(self.upper[..., order], first, axis=-1)[..., of]
+        if (lower > upper).any():
+            where = tuple(int(i) for i in np.argwhere(lower > upper)[0])
+            raise UndecidedError(
+                f"the evidence contradicts itself: two enclosures of one value, at {where}, are disjoint"
+            )
+        return Box(lower=lower, upper=upper)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Certified:
@@ -114,16 +133,25 @@ class Unresolved:
 
 
 def certify(
-    rule: Rule, box: Box, ids: Sequence[str], *, score_range: ScoreRange = PROBABILITY
+    rule: Rule,
+    box: Box,
+    ids: Sequence[str],
+    *,
+    score_range: ScoreRange = PROBABILITY,
+    classes: ArrayLike | None = None,
 ) -> Certified | Unresolved:
     """`Certified` exactly when the rule takes one value on the box; otherwise what must be settled.
+
+    `classes`, if any, names for each candidate the first one whose score is the same by definition: then on that part
+    of the box where these are equal.
 
     Maths: threshold: lower >= t or upper < t for each candidate. Counting rules: i beats j when lower_i > upper_j, or
     they are equal and id_i < id_j; certified when every chosen candidate beats every other one. Here as two counts per
     candidate over one sorted list of all 2n ends: it is in when fewer than K others could precede it, out when K
-    others surely do. A box lets each candidate take its worst end at once, so nothing is lost. O(n log n).
-    Shapes: box [n].
-    Raises: InputError for a rule, identifiers or a box that don't fit.
+    others surely do. A box lets each candidate take its worst end at once, so nothing is lost. Equal candidates move
+    together: of a class exactly those with a lesser identifier precede. O(n log n).
+    Shapes: box [n], classes [n].
+    Raises: InputError for a rule, identifiers, a box or classes that don't fit; UndecidedError as `with_equal` does.
     Source: BioAgent-DF Corollary 1 (K.2).
     Differs: from Corollary 1 by deciding ties with the tie rule, which makes the condition necessary too.
     """
@@ -131,13 +159,15 @@ def certify(
     validate_rule(rule, len(names), score_range=score_range)
     if box.lower.shape != (len(names),):
         raise InputError(f"{len(names)} identifiers need a box of shape ({len(names)},), not {box.lower.shape}")
+    equal = require_classes(classes, len(names))
+    box = box.with_equal(equal)
     if rule.kind == "threshold":
         t = threshold_of(rule)
         inside, outside = box.lower >= t, box.upper < t
         low, high = box.lower, box.upper
     else:
         low, high = _key_interval(rule, box)
-        inside, outside = _settled(low, high, text_ranks(names), rule.count or 0)
+        inside, outside = _settled(low, high, text_ranks(names), rule.count or 0, equal)
     if (inside | outside).all():
         return Certified(decision=decision_of(rule, inside, names))
     # A fixed candidate with open membership waits for others; recomputing it would tell nothing.
@@ -193,7 +223,7 @@ def _key_interval(rule: Rule, box: Box) -> tuple[Floats, Floats]:
     return np.minimum(at_lower, at_upper), np.where(around, 0.0, np.maximum(at_lower, at_upper))
 
 
-def _settled(low: Floats, high: Floats, ranks: Indices, count: int) -> tuple[Mask, Mask]:
+def _settled(low: Floats, high: Floats, ranks: Indices, count: int, classes: Indices | None) -> tuple[Mask, Mask]:
     """Which candidates are among the `count` best everywhere in the box, and which are nowhere."""
     n = low.size
     places = np.empty(2 * n, dtype=np.int64)
@@ -202,4 +232,17 @@ def _settled(low: Floats, high: Floats, ranks: Indices, count: int) -> tuple[Mas
     low_places, high_places = places[:n], places[n:]
     could_precede = n - np.searchsorted(np.sort(high_places), low_places) - 1  # its own upper end does not count
     surely_precede = n - np.searchsorted(np.sort(low_places), high_places)
+    if classes is not None:  # by their ends alone, equal candidates could all precede each other, and none surely
+        before, after = _classmates(classes, ranks)
+        could_precede = could_precede - np.where(low < high, after, 0)
+        surely_precede = surely_precede + np.where(low < high, before, 0)
     return could_precede < count, surely_precede >= count
+
+
+def _classmates(classes: Indices, ranks: Indices) -> tuple[Indices, Indices]:
+    """How many others of its class come before each candidate by text, and how many after."""
+    _, of, sizes = np.unique(classes, return_inverse=True, return_counts=True)
+    order = np.lexsort((ranks, of))
+    before = np.empty_like(ranks)
+    before[order] = np.arange(len(of)) - (np.cumsum(sizes) - sizes)[of[order]]
+    return before, sizes[of] - 1 - before

@@ -16,8 +16,10 @@ from veristate.decisions.rules import validate_rule
 from veristate.decisions.table import (
     PROBABILITY,
     Floats,
+    Indices,
     Mask,
     ScoreRange,
+    require_classes,
     require_ids,
     require_mask,
     require_members,
@@ -30,9 +32,10 @@ class Question:
     """Rules over the calibrated ensemble means of some candidates.
 
     `score_range` is that of a member value; `enclosures`, if there are any, are proven bounds [m, n] on the reference
-    values.
+    values. `classes` [n], if any, names for each candidate the first one whose exact values are the same by definition
+    (`equal_inputs`): not for contracts about the bits of a run.
 
-    Raises: InputError for no rule, a rule that can't be asked, identifiers or a temperature that are none.
+    Raises: InputError for no rule, a rule that can't be asked, identifiers, classes or a temperature that are none.
     """
 
     rules: tuple[Rule, ...]
@@ -40,11 +43,13 @@ class Question:
     temperature: float = 1.0
     score_range: ScoreRange = PROBABILITY
     enclosures: Box | None = None
+    classes: Indices | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "rules", tuple(self.rules))
         object.__setattr__(self, "ids", require_ids(self.ids))
         object.__setattr__(self, "temperature", require_temperature(self.temperature))
+        object.__setattr__(self, "classes", require_classes(self.classes, len(self.ids)))
         if not self.rules:
             raise InputError("no rule was given; there is nothing to decide")
         if self.temperature != 1.0 and self.score_range != PROBABILITY:
@@ -77,7 +82,8 @@ class Current:
         known = np.zeros(values.shape, dtype=np.bool_) if fixed is None else fixed
         mask = require_mask(known, values.shape, "what is fixed")
         box = score_box(question, values, mask)
-        results = tuple(certify(rule, box, question.ids, score_range=question.score_range) for rule in question.rules)
+        span, classes = question.score_range, question.classes
+        results = tuple(certify(r, box, question.ids, score_range=span, classes=classes) for r in question.rules)
         for array in (values, mask):
             array.setflags(write=False)
         return cls(question=question, members=values, fixed=mask, results=results)

@@ -104,6 +104,31 @@ def text_ranks(ids: tuple[str, ...]) -> Indices:
     return ranks
 
 
+def equal_inputs(inputs: Sequence[str]) -> Indices | None:
+    """For each candidate the position of the first one with the same input, its class; None when all are different.
+
+    A predictor that reads nothing else gives candidates of a class one exact score. The bits of a run are another
+    matter: they depend on the batch.
+    """
+    first: dict[str, int] = {}
+    classes = np.array([first.setdefault(text, i) for i, text in enumerate(inputs)], dtype=np.int64)
+    return classes if len(first) < len(classes) else None
+
+
+def require_classes(classes: ArrayLike | None, n: int) -> Indices | None:
+    """The classes of equal candidates as int64 [n], if there are any.
+
+    Raises: InputError unless each is the position of the first candidate of its class.
+    """
+    if classes is None:
+        return None
+    of = np.asarray(classes, dtype=np.int64)
+    fits = of.shape == (n,) and bool(((of >= 0) & (of <= np.arange(n))).all())
+    if not (fits and (of[of] == of).all()):
+        raise InputError(f"the classes of {n} candidates must name, for each, the first candidate of its class")
+    return of
+
+
 def require_temperature(temperature: float) -> float:
     """The temperature as a float.
 

@@ -19,15 +19,12 @@ from veristate.core import (
     canonical_bytes,
     plain,
 )
-from veristate.decisions import Certified, Current, Question
+from veristate.decisions import Certified, Current, Question, equal_inputs
 from veristate.decisions.enclosures import Wanted
 from veristate.devices import (
     Candidates,
     PredictorSpec,
     TrustedExecutor,
-    load_predictor,
-    prepare_process,
-    read_settings,
     require_probabilities,
 )
 from veristate.devices.trusted import no_export
@@ -112,7 +109,8 @@ def rerun(inputs: Mapping[str, bytes], _seed: bytes) -> bytes:
 
 def _exact_decisions(spec: PredictorSpec, candidates: Candidates, request: Request, temperature: float) -> bytes:
     """The decisions of the exact scores. Raises: UndecidedError where FP64 can't tell two of them apart."""
-    question = Question(rules=request.rules, ids=candidates.ids, temperature=temperature)
+    classes = equal_inputs(candidates.inputs)
+    question = Question(rules=request.rules, ids=candidates.ids, temperature=temperature, classes=classes)
     wanted = Wanted(kind="C1", values=True)
     with TrustedExecutor(spec, candidates) as trusted:
         if not trusted.plan(wanted).followed:
@@ -146,12 +144,14 @@ def _decided(decisions: Sequence[Decision]) -> bytes:
 
 
 def environment(inputs: Mapping[str, bytes]) -> dict[str, str]:
-    """This machine's settings by the names that a contract gives them."""
+    """The settings a rerun would have on this machine, by the names that a contract gives them.
+
+    A trusted process is asked: its threads and libraries are its own, whatever this process was started with.
+    """
     content = json.loads(inputs["candidates"])
-    spec = _spec(inputs)
-    prepare_process(spec.device, spec.threads)
     one = Candidates(ids=tuple(content["ids"][:1]), inputs=tuple(content["inputs"][:1]))
-    return read_settings(spec.device) | load_predictor(spec, one).libraries()
+    with TrustedExecutor(_spec(inputs), one) as trusted:
+        return trusted.settings
 
 
 def _spec(inputs: Mapping[str, bytes]) -> PredictorSpec:

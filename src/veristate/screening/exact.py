@@ -1,9 +1,11 @@
 """A run under exact arithmetic: enclosures of every score, proven by probes or evaluated, certify the decisions."""
 
+from dataclasses import replace
+
 import numpy as np
 
 from veristate.core import InputError
-from veristate.decisions import Certified, Current
+from veristate.decisions import Certified, Current, Question, equal_inputs
 from veristate.decisions.question import score_box
 from veristate.devices import CheckedPass, FaultModel, SuspectPass
 from veristate.devices.findings import Findings
@@ -25,6 +27,11 @@ class ExactRun(Run):
                 f"--contract exact: {planned.reason.removesuffix('; full instead')}; use --contract device"
             )
         return planned
+
+    @property
+    def _question(self) -> Question:
+        """With equal inputs as equal candidates: their exact scores are the same."""
+        return replace(super()._question, classes=equal_inputs(self._prepared.candidates.inputs))
 
     def hold_and_verify(self, fault: FaultModel | None, episode: Episode) -> None:
         """The suspect pass has run: with its exports probed and bounded, or its calls checked as under `device`."""
@@ -72,6 +79,7 @@ class ExactRun(Run):
                 "probes": kept.probes,
                 "probe_draws": told.records[0]["draws"],
                 "rows_checked": str(told.rows_checked),
+                "values_evaluated": str(told.evaluated),
             }
         self._certificate = self._certify(self._certified, decisions, told.terms, evidence)
 

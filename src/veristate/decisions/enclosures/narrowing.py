@@ -9,7 +9,7 @@ import numpy as np
 from veristate.core import Decision, EnvironmentUnusableError, InputError
 from veristate.decisions.admissible import Box, Certified, Unresolved
 from veristate.decisions.question import Current, Question
-from veristate.decisions.table import Mask
+from veristate.decisions.table import Indices, Mask
 
 Ended = Literal["certified", "budget", "nothing narrower"]
 # For the units of the mask [m, n], enclosures of their exact values; the score range or wider elsewhere.
@@ -62,6 +62,8 @@ def narrow_rounds(
     `proven` [m, n] holds the exact member values, except with the probability that its evidence states; `enclose`
     recomputes units and returns narrow enclosures of them. A round that would pass the `budget`, in units, isn't begun.
 
+    Of equal candidates the first is recomputed for all.
+
     Maths: all boxes hold the exact values at once, so their intersection does, and so a decision certified on it is
     theirs (Proposition 1). Each round recomputes a unit of every open candidate: at most m rounds per candidate.
     Raises: InputError for shapes that don't fit; UndecidedError when two enclosures of one value are disjoint: then one
@@ -74,6 +76,7 @@ def narrow_rounds(
     if budget is not None and budget < 0:
         raise InputError(f"the budget is {budget} units; give 0 or more, or None for no limit")
     box = Box.trivial(proven.lower.shape, question.score_range).with_enclosures(proven)
+    box = box.with_equal(question.classes)
     known = np.zeros(box.lower.shape, dtype=np.bool_) if done is None else done.copy()
     rounds: list[NarrowingRound] = []
     ended: Ended = "certified"
@@ -81,14 +84,14 @@ def narrow_rounds(
         current = Current.of(replace(question, enclosures=box), np.zeros(box.lower.shape))
         if current.certified:
             break
-        asked = _widest(box, current.open_units() & ~known)
+        asked = _widest(box, _first_of_equal(current.open_units(), question.classes) & ~known)
         if not asked.any():
             ended = "nothing narrower"
             break
         if budget is not None and int((known | asked).sum()) > budget:
             ended = "budget"
             break
-        box = box.with_enclosures(_told(enclose(asked), asked, box))
+        box = box.with_enclosures(_told(enclose(asked), asked, box)).with_equal(question.classes)
         known |= asked
         rounds.append(NarrowingRound(open=tuple(map(_open, current.results)), asked=asked))
     return Narrowed(box=box, done=known, results=current.results, rounds=tuple(rounds), ended=ended)
@@ -100,6 +103,16 @@ def _widest(box: Box, units: Mask) -> Mask:
     chosen = np.zeros_like(units)
     chosen[width.argmax(axis=0), np.arange(units.shape[1])] = True
     return chosen & units
+
+
+def _first_of_equal(units: Mask, classes: Indices | None) -> Mask:
+    """The units asked of the first candidate of each class, where any of the class is asked for."""
+    if classes is None:
+        return units
+    asked = np.zeros_like(units)
+    members, candidates = np.nonzero(units)
+    asked[members, classes[candidates]] = True
+    return asked
 
 
 def _told(given: Box, asked: Mask, box: Box) -> Box:

@@ -73,7 +73,7 @@ class CertifiedPass:
     """What a pass ended with. `scores` are the suspect's [m, n], float32, where it ran; `values` the certified ones,
     where values are certified; `narrowed` the enclosures and decisions under C1. `records` belong into the journal;
     `predicted` and `spent` are seconds of the trusted side, planning included; `evaluated` how many exported values had
-    to be computed anew under C3 and C4.
+    to be computed anew.
     """
 
     plan: Plan

@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 from veristate.core.records import ContractKind
 from veristate.decisions import Box
 from veristate.decisions.enclosures import Declined, Strategy, Wanted
-from veristate.devices.certified.bounds import MemberBounds, export_rows, member_bounds
+from veristate.devices.certified.adjoint import WIDE
+from veristate.devices.certified.bounds import WRONG, MemberBounds, export_rows, member_bounds
 from veristate.devices.certified.certify import joined
 from veristate.devices.certified.exporting import graphs_of
 from veristate.devices.certified.graphs import Environments, environments
@@ -36,13 +37,15 @@ EXPORTED = 4096
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class TrustedSide:
     """The trusted predictor's members as bounds know them, and its table's batches in stretches: those whose exports
-    are checked at once, and those that are recomputed at once.
+    are checked at once, and those that are recomputed at once. `wide` and `wrong`: as for `member_bounds`.
     """
 
     predictor: ChempropPredictor
     members: tuple[Member, ...]
     exported: tuple[range, ...]
     stretches: tuple[range, ...]
+    wide: float = WIDE
+    wrong: float = WRONG
     _kept: dict[range, Environments] = field(default_factory=dict)
 
     @classmethod
@@ -106,7 +109,9 @@ class TrustedSide:
 
     def bounds(self, member: int, stretch: range, probes: Probes, wanted: Wanted) -> MemberBounds:
         """Bounds on the scores of a stretch from its export."""
-        return member_bounds(self.members[member], self.environments(stretch), probes, trusted=wanted.trusted)
+        env = self.environments(stretch)
+        limits = {"wide": self.wide, "wrong": self.wrong}
+        return member_bounds(self.members[member], env, probes, trusted=wanted.trusted, **limits)
 
     def enclose(self, asked: Mask) -> Box:
         """Enclosures of the exact values of these units, from scratch in FP64; the rest is left open."""

@@ -28,7 +28,8 @@ class PlannedPass:
 class Certification:
     """What the trusted process says of a pass. Under C1 `box` holds proven enclosures [m, n], `done` [m, n] the units
     recomputed, and each round how many candidates it found open and how many units it asked for; under C2 `values` are
-    the bits [m, n], float32. `records` repeat every probe; they are told after use alone.
+    the bits [m, n], float32. `evaluated` values of exports were wrong and computed anew. `records` repeat every probe;
+    they are told after use alone.
     """
 
     strategy: Strategy
@@ -43,6 +44,7 @@ class Certification:
     box: Box | None
     done: NDArray[np.bool_] | None
     values: NDArray[np.float32] | None
+    evaluated: int = 0
 
     def to_message(self) -> tuple[dict[str, Any], bytes]:
         """Header and payload for the channel."""
@@ -58,6 +60,7 @@ class Certification:
             "predicted": self.predicted,
             "spent": self.spent,
             "rows_checked": self.rows_checked,
+            "evaluated": self.evaluated,
             "records": [dict(record) for record in self.records],
             "ended": self.ended,
             "rounds": [[list(opened), asked] for opened, asked in self.rounds],

@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from veristate.core import EnvironmentUnusableError, InputError, Rule
-from veristate.decisions import Question
+from veristate.decisions import Question, equal_inputs
 from veristate.decisions.enclosures import Declined, Wanted
-from veristate.devices.predictors import Predictor, PredictorSpec
+from veristate.devices.predictors import Candidates, Predictor, PredictorSpec
 from veristate.devices.trusted.certification import Certification, PlannedPass, RowsAsked
 from veristate.devices.trusted.channel import Channel
 from veristate.devices.trusted.slots import Slot
@@ -24,10 +24,10 @@ class Certifier:
     """Answers the requests of certified passes over one predictor's table."""
 
     def __init__(
-        self, channel: Channel, slots: list[Slot], spec: PredictorSpec, predictor: Predictor, ids: tuple[str, ...]
+        self, channel: Channel, slots: list[Slot], spec: PredictorSpec, predictor: Predictor, candidates: Candidates
     ) -> None:
         self._channel, self._slots = channel, slots
-        self._spec, self._predictor, self._ids = spec, predictor, ids
+        self._spec, self._predictor, self._candidates = spec, predictor, candidates
         self._side: Any = None
         self._planned: Any = None
 
@@ -50,7 +50,8 @@ class Certifier:
             raise InputError("a pass is planned before it is certified")
         wanted = Wanted(**header["wanted"])
         rules = tuple(Rule(**rule) for rule in header["rules"])
-        question = Question(rules=rules, ids=self._ids, temperature=header["temperature"])
+        classes = equal_inputs(self._candidates.inputs) if wanted.kind == "C1" else None
+        question = Question(rules=rules, ids=self._candidates.ids, temperature=header["temperature"], classes=classes)
         planned, self._planned = self._planned, None
         found = certify_pass(
             question,
@@ -75,6 +76,7 @@ class Certifier:
             box=narrowed.box if narrowed else None,
             done=narrowed.done if narrowed else None,
             values=found.values,
+            evaluated=found.evaluated,
         )
 
     def _followed(self) -> Any:

@@ -70,7 +70,7 @@ class Server:
         candidates = Candidates(ids=tuple(header["ids"]), inputs=tuple(header["inputs"]))
         prepare_process(self._spec.device, self._spec.threads)
         self._predictor = load_predictor(self._spec, candidates)
-        self._certifier = Certifier(self._channel, self._slots, self._spec, self._predictor, candidates.ids)
+        self._certifier = Certifier(self._channel, self._slots, self._spec, self._predictor, candidates)
         settings = read_settings(self._spec.device) | self._predictor.libraries()
         self._channel.send(
             {

@@ -34,7 +34,13 @@ from veristate.numerics.probes.rounded import (
 from veristate.numerics.probes.rounding import gamma_upper, raised
 from veristate.numerics.probes.rows import RowErrors, RowMap, Term, check_rows, projected
 from veristate.numerics.probes.spectral import row_norms_upper, spectral_norm_upper
-from veristate.numerics.probes.sums import gathered, masked_reach, rectified_segments, rectified_sums
+from veristate.numerics.probes.sums import (
+    gathered,
+    masked_reach,
+    pass_stable,
+    rectified_segments,
+    rectified_sums,
+)
 
 __all__ = [
     "Dense",
@@ -62,6 +68,7 @@ __all__ = [
     "gathered",
     "masked_reach",
     "nearest",
+    "pass_stable",
     "products_exact",
     "projected",
     "pull_back",
