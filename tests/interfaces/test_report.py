@@ -681,6 +681,7 @@ def probed(**more):
         spent_seconds=1.9,
         rows_checked=291910,
         probe_draws=16,
+        values_evaluated=323400,
     )
     certificate = replace(result.certificate, contract_kind="C1", delta="1e-9", certifies="decisions")
     scores = replace(result.scores, certified=lower, lower=lower, upper=upper)
@@ -698,6 +699,7 @@ def test_each_interval_is_shown_with_the_room_that_makes_it_enough():
         assert said in text
     for said in ("1.9 s, predicted 1.4 s", "291,910 exported rows, with 16 secret Gaussian probes"):
         assert said in text
+    assert "323,400 exported values that stood out" in text
     top = set(result.decisions[0].chosen)
     ends = list(zip(result.scores.ids, result.scores.lower, result.scores.upper, strict=True))
     rooms = [low - max(h for i, _, h in ends if i not in top) for n, low, _ in ends if n in top]

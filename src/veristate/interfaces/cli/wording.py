@@ -83,6 +83,8 @@ def _checking(result: ScreeningResult) -> list[str]:
             f"Checked {told.rows_checked:,} exported rows with {told.probe_draws} secret Gaussian probes each, drawn "
             f"after the export; {result.recomputed_units:,} of {units:,} units had to be recomputed."
         ]
+        if told.values_evaluated:
+            lines.append(f"{told.values_evaluated:,} exported values stood out and were evaluated on the trusted side.")
         if result.injected:
             lines.append(f"The simulated fault changed what {result.injected_calls:,} calls gave.")
         return lines

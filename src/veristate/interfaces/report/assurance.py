@@ -43,6 +43,9 @@ def assurance_section(result: ScreeningResult) -> Markup:
     if told.rows_checked:
         rows = f"{count(told.rows_checked)} exported rows"
         facts.append(("Checked", f"{rows}, with {told.probe_draws} secret Gaussian probes each, drawn afterwards"))
+    if told.values_evaluated:
+        stood_out = f"{count(told.values_evaluated)} exported values that stood out, in place of the device's"
+        facts.append(("Evaluated on the trusted side", stood_out))
     listed = el("dl", [[el("dt", name), el("dd", value)] for name, value in facts], class_="facts")
     return el("section", el("h2", "What is certified, and how"), listed, _intervals(result), id="assurance")
 

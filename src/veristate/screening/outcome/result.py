@@ -80,7 +80,8 @@ class JournalLine:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Assurance:
     """How a run was certified, or would have been: the contract, delta, what is certified ("" where nothing is), the
-    strategy with its reason, the trusted side's predicted and real seconds, and what probes were put to.
+    strategy with its reason, the trusted side's predicted and real seconds, what probes were put to, and how many
+    exported values stood out and were evaluated on the trusted side.
     """
 
     contract_kind: ContractKind = "C2"
@@ -92,6 +93,7 @@ class Assurance:
     spent_seconds: float | None = None
     rows_checked: int = 0
     probe_draws: int = 0
+    values_evaluated: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -192,6 +194,7 @@ class ScreeningResult:
             "spent_seconds": self.assurance.spent_seconds,
             "rows_checked": self.assurance.rows_checked,
             "probe_draws": self.assurance.probe_draws,
+            "values_evaluated": self.assurance.values_evaluated,
             "policy": self.policy,
             "coverage": {"watched_share": self.coverage, "unwatched": dict(self.unwatched)},
             "checks": dict(self.checks) | {"block": self.granularity.block, "draws": self.granularity.draws},

@@ -112,6 +112,7 @@ def _assurance(facts: Facts, seconds: Mapping[str, float]) -> Assurance:
         spent_seconds=told.spent,
         rows_checked=told.rows_checked,
         probe_draws=int(told.records[0]["draws"]) if told.records else 0,
+        values_evaluated=told.evaluated,
     )
 
 
