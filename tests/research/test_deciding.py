@@ -157,6 +157,26 @@ def test_a_worker_that_still_searches_is_not_disturbed():
     assert decide(evidence(cards, ended)).direction == "redirect"
 
 
+@pytest.mark.parametrize("reason", ["stages: 6", "segment: 60 s", "the context limit", "the engine was killed"])
+def test_a_cut_segment_without_a_result_is_no_failure(reason):
+    """A result may take more than one segment: live work is kept, also while nothing counts yet."""
+    idle = [stretch(i, "5", "5", stages=0, counting=0, reason=reason) for i in (2, 3)]
+    first = [stretch(i, None, None, stages=0, counting=0, reason=reason) for i in (1, 2, 3)]
+    cards = [card(1, "5"), card(2, "3")]
+    for found in (evidence(cards, [*GAINED, *idle[:1]]), evidence(cards, [*GAINED, *idle]), evidence([], first)):
+        said = decide(found)
+        assert (said.restart, said.direction) == ("live", "extend")
+
+
+def test_results_that_are_all_refused_are_no_search():
+    """However the segment ended: back to what stood, then another direction."""
+    cards = [card(1, "5"), *[card(i, reason="NaN", segment=2) for i in (2, 3, 4)]]
+    refused = [stretch(i, "5", "5", stages=3, counting=0, reason="stages: 3") for i in (2, 3)]
+    said = [decide(evidence(cards, [*GAINED, *refused[:upto]])) for upto in (1, 2)]
+    assert (said[0].direction, said[0].focus) == ("extend", "NaN")
+    assert said[1].direction == "redirect"
+
+
 def test_a_worker_that_is_stuck_is_redirected():
     """Without any result: back to the best once, then another direction."""
     cards = [card(1, "5")]

@@ -143,6 +143,35 @@ def test_queries_are_a_hard_limit(make_task, run):
     assert len((folder.parent / "began.log").read_text().split()) <= 7
 
 
+def test_requests_without_end_do_not_outlast_a_deadline(make_task, run):
+    """A worker that always has one more request in its mailbox is ended like any other."""
+    body = "n = 0\nwhile True:\n    n += 1; (mailbox / 'requests' / str(n)).touch(); time.sleep(0.0005)\n"
+    began = time.monotonic()
+    result = run(make_task(("wall_s = 60\n", "wall_s = 2\n"), files=script(body)))
+    assert result.reason == "budget: 2 s of wall-clock time are spent"
+    assert time.monotonic() - began < 15
+
+
+def test_many_requests_at_once_do_not_pass_a_segments_limit(make_task, run):
+    """Thirty lie there before the first is served: four are evaluated, the rest is refused with the reason."""
+    body = """
+import threading
+if segment["segment"] > 1: sys.exit()
+for i in range(30): (mailbox / "requests" / f"{i:02d}").write_text('{"kind": "submit"}')
+for i in range(30):
+    pathlib.Path("x.txt").write_text(str(20 + i))
+    while not (mailbox / "replies" / f"{i:02d}").exists(): time.sleep(0.001)
+said = [json.loads((mailbox / "replies" / f"{i:02d}").read_text()) for i in range(30)]
+(first.parent / "said").write_text(json.dumps([(each["status"], each["segment_over"]) for each in said]))
+"""
+    folder = make_task(files=script(body))
+    standing = run(folder, options=CampaignOptions(decider="none")).standing
+    assert standing.workers["w0"].segments[0].stages == 4
+    said = json.loads((folder.parent / "said").read_text())
+    assert [over for _, over in said[-20:]] == [True] * 20
+    assert {status for status, _ in said[-20:]} == {"refused"}
+
+
 def test_queries_can_be_split_over_workers(make_task, run):
     """Each worker uses its own part, the first the odd one, and is told of no other; one that is done ends alone."""
     body = "base = 20 if segment['worker'] == 'w0' else 0\n"
@@ -367,6 +396,22 @@ def tool(name, argument="", content=""):
 
 
 MODEL = CampaignOptions(worker=Code(command=("model",)))
+
+
+def test_no_text_of_a_model_ends_its_worker(make_task, run):
+    """A NUL, half a character, a link to itself, a command that can't be passed on: the model is told, and goes on."""
+    odd = ["a\0b", "a\ud800", "self"]
+    talk, asked = talking(
+        tool("run", content="ln -s self self"),
+        *(tool(name, text, "x") for text in odd for name in ("read", "write")),
+        *(tool("run", content=text) for text in odd[:2]),
+        tool("job", content=odd[1]),
+        tool("write", "x.txt", "12"),
+        tool("submit", content="done"),
+    )
+    result = run(make_task(), options=MODEL, talk=talk)
+    assert [card.metric for card in result.standing.cards] == ["1000"]
+    assert str(asked).count("that did not work") >= len(odd)
 
 
 def test_the_tool_loop_reads_writes_runs_and_submits(make_task, run):

@@ -1,11 +1,14 @@
 """What a worker puts in the place of files that the engine reads and writes: links, pipes, folders."""
 
+import gc
 import json
 import os
 
 import pytest
 
 from veristate.core import InputError
+from veristate.research.jobs.admission import read_offer
+from veristate.research.running.workspaces import remove_endpoints
 from veristate.research.untrusted import output_file, regular_file, write_text
 from veristate.research.workers.chat import _inside
 from veristate.research.workers.mailbox import Mailbox
@@ -79,6 +82,32 @@ def test_what_is_no_file_is_no_request(tmp_path):
             ("4", {"kind": "submit"}),
         ]
         assert list(mailbox.pending()) == []
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # what rmtree gave up was open
+def test_what_can_not_be_removed_is_left_behind(tmp_path):
+    """Folders nested deeper than can be removed: the next segment has a mailbox of its own all the same."""
+    mailbox = Mailbox(tmp_path / "mailbox")
+    with mailbox.open_for({}):
+        deep = os.open(mailbox.folder, os.O_RDONLY)
+        for _ in range(1200):
+            os.mkdir("d", dir_fd=deep)
+            below = os.open("d", os.O_RDONLY, dir_fd=deep)
+            os.close(deep)
+            deep = below
+        os.close(deep)
+    remove_endpoints(tmp_path)
+    with mailbox.open_for({}):
+        ask(mailbox, "1")
+        assert [each.name for each in mailbox.pending()] == ["1"]
+    gc.collect()
+
+
+def test_a_job_of_half_a_character_is_refused():
+    """No record could hold it."""
+    for part in ("\ud800", "a\0b"):
+        with pytest.raises(InputError, match="half a character"):
+            read_offer({"argv": ["echo", part]})
 
 
 def test_a_mailbox_that_was_removed_gets_no_answers(tmp_path):

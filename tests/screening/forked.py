@@ -1,7 +1,8 @@
 """The trusted process of most runs here: forked from a process that has torch imported, instead of started anew.
 
-It serves as the real one does, apart from this process. That the command starts a real one is checked where the command
-is a process itself (test_kills, test_default_case, test_examples) and in devices/test_trusted.
+It serves as the real one does, apart from this process; but numerical libraries are loaded before their variables are
+set, so what is said of threads is checked on a real one. That the command starts a real one is checked where the
+command is a process itself (test_kills, test_default_case, test_examples) and in devices/test_trusted.
 """
 
 import multiprocessing

@@ -121,5 +121,6 @@ def score_box(question: Question, members: Floats, fixed: Mask) -> Box:
     box = Box.from_recomputed(members, fixed, question.score_range)
     if question.enclosures is not None:
         box = box.with_enclosures(question.enclosures)
+    box = box.with_equal(question.classes)
     lower, upper = ensemble_interval(box.lower, box.upper, question.temperature)
     return Box(lower=lower, upper=upper)

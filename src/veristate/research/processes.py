@@ -188,6 +188,8 @@ class Running:
         self._keeper.kill()
         self._keeper.wait()
         if not more:
+            for pid in [pid for pid, _ in _living() if _carries(pid, MARK, self._mark, exactly=True)]:
+                _send(pid, signal.SIGKILL)  # it may have begun
             raise _KeeperLostError(f"{launch.argv[0]} can't be started: its keeper ended before it could tell")
         said = os.strerror(int(number)) if word == b"error" else "its keeper did not answer"
         raise EnvironmentUnusableError(f"{launch.argv[0]} can't be started: {said}; is it installed and on PATH?")

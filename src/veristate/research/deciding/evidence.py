@@ -40,8 +40,8 @@ class Stretch:
 
     @property
     def cut(self) -> bool:
-        """Whether its limit ended it: the worker was still searching."""
-        return self.reason.startswith(("stages:", "segment:"))
+        """Whether the worker was still searching when it ended: at a limit, or with the engine."""
+        return self.reason.startswith(("stages:", "segment:", "the context limit", "stopped", "the engine was killed"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

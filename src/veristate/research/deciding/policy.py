@@ -2,15 +2,16 @@
 
 Rules, the first that fits:
 
-1. Nothing counts yet. After fewer than `BARREN` segments: live, extend, with the last rejection as the focus. Then: the
-   initial state, redirect.
+1. Nothing counts yet. After fewer than `BARREN` segments, or `SEARCHING` when the last was cut: live, extend, with the
+   last rejection as the focus. Then: the initial state, redirect.
 2. The last segment improved on everything before it: live, extend, or the best state itself when results after it were
    worse and the worker ended by itself.
-3. The last segment's results were all refused (at least `FAILURES`), or it had none, and that is no plateau yet: the
-   best state, extend.
+3. The last segment's results were all refused (at least `FAILURES`), or it had none and ended by itself, and that is no
+   plateau yet: the best state, extend.
 4. Little is left (below `RESERVE` thousandths of some budget): the best state, extend.
-5. Its limit cut the last segment: live, extend, for `SEARCHING` segments since the last gain or redirection; then live,
-   redirect, the first time. A worker that has more to try is not disturbed; one that ends by itself is out of ideas.
+5. The last segment was cut, by its limit or with the engine, and not all of its results were refused: live, extend, for
+   `SEARCHING` segments since the last gain or redirection; then live, redirect, the first time, which counts as a turn.
+   A worker that has more to try is not disturbed; one that ends by itself is out of ideas.
 6. A plateau, and the branch of the last redirection still climbs (its last segment was better than what the branch had
    before): live, extend. A detour first looks worse.
 7. A plateau of `PATIENCE` segments without gain, a peer ahead: the best state, redirect, with the peer's focus.
@@ -58,17 +59,18 @@ def _rule(evidence: Evidence) -> _Rule:
     if last.best_after != last.best_before:
         focus = f"go on from {best.metric}"
         return there, "extend", "none: the last segment improved", f"{best.place} is the best so far", focus
-    nothing = last.stages == 0 or (last.counting == 0 and last.stages >= FAILURES)
+    nothing = last.counting == 0 and (last.stages >= FAILURES or (last.stages == 0 and not last.cut))
     if nothing and len(evidence.plateau) < PATIENCE:
         why = _last_reason(evidence) or "the segment had no result"
         return best.place, "extend", f"results that don't count: {why}", "back to the last state that stood", why
     if evidence.remaining < RESERVE:
         rationale = f"{evidence.remaining / 10:.1f} % of a budget is left: no new branch pays off"
         return there, "extend", "the budget", rationale, f"refine {best.metric}"
-    if last.cut and _quiet(evidence) < SEARCHING:
+    searches = last.cut and (last.counting > 0 or last.stages == 0)
+    if searches and _quiet(evidence) < SEARCHING:
         why = "the segment's limit came before the worker's end"
         return LIVE, "extend", f"no gain on {best.metric} yet", why, "go on"
-    if last.cut and not evidence.turns:
+    if searches and not evidence.turns:
         return (
             LIVE,
             "redirect",
@@ -85,7 +87,8 @@ def _rule(evidence: Evidence) -> _Rule:
 
 def _barren(evidence: Evidence) -> _Rule:
     why = _last_reason(evidence) or "no result yet"
-    if len(evidence.stretches) < BARREN:
+    cut = bool(evidence.stretches) and evidence.stretches[-1].cut
+    if len(evidence.stretches) < (SEARCHING if cut else BARREN):
         return LIVE, "extend", f"nothing counts yet: {why}", "the first results are still being worked on", why
     start = str(Place(worker=evidence.worker, stage=0))
     return start, "redirect", f"nothing counts yet: {why}", "what lies in the workspace led nowhere", why

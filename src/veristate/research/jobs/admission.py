@@ -57,8 +57,8 @@ def read_offer(content: Mapping[str, Any]) -> Offer:
     argv = content.get("argv")
     if not isinstance(argv, Sequence) or isinstance(argv, str) or not argv or not all(isinstance(x, str) for x in argv):
         raise InputError("a job needs argv, a list of texts")
-    if sum(map(len, argv)) > ARGV_UPPER or any("\0" in part for part in argv):
-        raise InputError("this job's argv is too long, or holds a NUL")
+    if sum(map(len, argv)) > ARGV_UPPER or any("\0" in part or not _is_text(part) for part in argv):
+        raise InputError("this job's argv is too long, or holds a NUL or half a character")
     seconds = content.get("seconds", 60.0)
     if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 < seconds <= SECONDS_UPPER:
         raise InputError(f"a job's seconds are a number above 0 and at most {SECONDS_UPPER:g}, not {seconds!r}")
@@ -69,6 +69,14 @@ def read_offer(content: Mapping[str, Any]) -> Offer:
         memory_bytes=_count(content, "memory_bytes", 0),
         gpus=_count(content, "gpus", 0),
     )
+
+
+def _is_text(part: str) -> bool:
+    try:
+        part.encode("utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _count(content: Mapping[str, Any], name: str, default: int, *, least: int = 0) -> int:

@@ -105,8 +105,8 @@ class JobController:
                 return _refused(f"{QUEUED_UPPER} jobs are waiting already")
             job = _Job(name=f"J{self._number:03d}", worker=worker, offer=offer)
             self._number += 1
-            self._jobs[job.name] = job
             self._change(job, "queued", argv=list(offer.argv))
+            self._jobs[job.name] = job
             self._queue.append(job)
             self._admit()
             return self._told(job, worker)

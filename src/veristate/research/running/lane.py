@@ -87,7 +87,8 @@ class Lane:
             self.gate.archive.restore(self.name, tree, self.workspace)
         self._trusted = True
         if decision is not None and decision.imports:
-            bring(self.gate.store, mine.cards, decision.imports, self.workspace)
+            with self.jobs.held(self.name):
+                bring(self.gate.store, mine.cards, decision.imports, self.workspace)
         body = {
             "worker": self.name,
             "segment": len(mine.segments) + 1,
@@ -132,7 +133,8 @@ class Lane:
         """Returns when the segment has ended and its live state is archived."""
         text, told = brief_for(self.gate, self.name, segment, self.seed)
         mailbox = Mailbox(self.home.worker(self.name) / "mailbox")
-        write_brief(self.workspace, text)
+        with self.jobs.held(self.name):
+            write_brief(self.workspace, text)
         home = self.home.worker(self.name) / "home"
         home.mkdir(exist_ok=True)
         deadline = time.monotonic() + told["seconds"]
@@ -149,7 +151,8 @@ class Lane:
             mark=self.gate.mark,
             context_chars=self.task.segment.context_chars,
             confine=hiding(self.gate.confine, self.task),
-            serve=self._serve,
+            serve=lambda content: self._serve(content, self._over(segment, deadline)),
+            held=lambda: self.jobs.held(self.name),
             over=lambda: self._over(segment, deadline),
             spend=lambda cpu_s: self.gate.meter.runs(self.name, cpu_s),
         )
@@ -168,8 +171,8 @@ class Lane:
         return f"segment: {self.task.segment.wall_s:g} s"
 
     def _close(self, segment: Segment, departure: Departure) -> None:
-        remove_endpoints(self.workspace)
         with self.jobs.held(self.name):
+            remove_endpoints(self.workspace)
             tree = self.gate.archive.snapshot(self.name, self.workspace)
         body = {
             "worker": self.name,
@@ -182,9 +185,13 @@ class Lane:
         self.gate.record.append("segment.ended", body)
         self.gate.meter.runs(self.name, 0.0)
 
-    def _serve(self, content: Mapping[str, Any]) -> Mapping[str, Any]:
-        """The reply to any request of the worker."""
+    def _serve(self, content: Mapping[str, Any], over: str | None) -> Mapping[str, Any]:
+        """The reply to any request of the worker; what comes after the segment's end is not evaluated."""
         kind = content.get("kind")
+        if kind == "submit" and over is not None:
+            return self.gate.reply(self.name, "refused", reason=f"the segment is over ({over})") | {
+                "segment_over": True
+            }
         if kind == "submit":
             return self.gate.submit(self.name, self.workspace, str(content.get("note", "")), self.jobs.held(self.name))
         if kind == "unfold":

@@ -3,6 +3,7 @@
 import os
 import stat
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path, PurePosixPath
 
 from veristate.research.evaluating import materialise, read_candidate
@@ -47,9 +48,13 @@ def write_brief(workspace: Path, text: str) -> None:
 
 def remove_endpoints(workspace: Path) -> None:
     """Returns when no socket and no FIFO is there: dead workers leave them, and they hold nothing to keep."""
-    for above, _, names in os.walk(workspace):
-        for name in names:
-            path = Path(above, name)
-            mode = path.lstat().st_mode
-            if stat.S_ISSOCK(mode) or stat.S_ISFIFO(mode):
-                path.unlink()
+    folders = [str(workspace)]
+    while folders:
+        with suppress(OSError), os.scandir(folders.pop()) as entries:
+            for entry in entries:
+                if entry.is_dir(follow_symlinks=False):
+                    folders.append(entry.path)
+                    continue
+                mode = entry.stat(follow_symlinks=False).st_mode
+                if stat.S_ISSOCK(mode) or stat.S_ISFIFO(mode):
+                    Path(entry.path).unlink()

@@ -91,12 +91,13 @@ class ChatDriver:
         try:
             match tool:
                 case "read":
-                    with regular_file(_inside(seat.workspace, argument)) as source:
+                    with seat.held(), regular_file(_inside(seat.workspace, argument)) as source:
                         return source.read(4 * _OBSERVED).decode("utf-8", "replace"), 0.0
                 case "write":
-                    path = _inside(seat.workspace, argument)
-                    path.parent.mkdir(parents=True, exist_ok=True)
-                    write_text(path, content)
+                    with seat.held():  # what was looked at is what is written
+                        path = _inside(seat.workspace, argument)
+                        path.parent.mkdir(parents=True, exist_ok=True)
+                        write_text(path, content)
                     return f"wrote {len(content):,} characters", 0.0
                 case "run":
                     return _run(seat, content)
@@ -106,7 +107,8 @@ class ChatDriver:
                     return json.dumps(seat.serve({"kind": "job", "argv": ["sh", "-c", content]})), 0.0
                 case _:
                     return str(seat.serve({"kind": "submit", "note": content}).get("text")), 0.0
-        except (OSError, InputError, EnvironmentUnusableError) as error:
+        except (OSError, ValueError, RuntimeError, InputError, EnvironmentUnusableError) as error:
+            # Names and commands of any text at all: a NUL, half a character, a link to itself.
             return f"that did not work: {error}", 0.0
 
 

@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
@@ -37,7 +38,10 @@ class Mailbox:
         the submit program: what a dead worker asked is not answered to the next.
         """
         if self.folder.exists():
-            shutil.rmtree(self.folder)
+            old = self.folder.with_name(f"{self.folder.name}-{time.time_ns()}")
+            self.folder.rename(old)
+            with suppress(OSError, RecursionError):  # a dead worker may have left what can't be removed
+                shutil.rmtree(old)
         self.folder.mkdir(parents=True)
         (self.folder / "segment.json").write_text(json.dumps(segment), encoding="utf-8")
         self.submit.write_bytes(Path(submit.__file__).read_bytes())

@@ -6,6 +6,7 @@ import time
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 
 from veristate.research.processes import Launch, Running, start, tail
@@ -17,6 +18,7 @@ from veristate.research.workers.seat import Departure, Seat
 _POLL_S, _POLL_MOST_S = 0.004, 0.05
 _SETTLED_S = 0.5
 _GRACE_S = 2.0
+_SERVED_UPPER = 64  # requests between two looks at whether the segment is over
 _COUNT_CPU_S = 5.0
 RESULTS_FILE = "RESULTS.md"
 
@@ -55,7 +57,7 @@ class ProcessDriver:
                     reason = "the worker failed" if code else over or "text-only answer"
                 elif over is not None:
                     grace = grace or time.monotonic() + _GRACE_S
-                    if not served and time.monotonic() > (grace if over.startswith("stages") else 0.0):
+                    if time.monotonic() > (grace if served or over.startswith("stages") else 0.0):
                         reason = over
                 if time.monotonic() - counted > _COUNT_CPU_S:
                     counted = time.monotonic()
@@ -73,7 +75,7 @@ class ProcessDriver:
     def _serve(self, seat: Seat, running: Running, signal: "_Signal | None", *, ended: bool = False) -> bool:
         """Whether anything was asked, or signalled by the result file."""
         served = False
-        for asked in seat.mailbox.pending():
+        for asked in islice(seat.mailbox.pending(), _SERVED_UPPER):
             seat.mailbox.answer(asked, seat.serve(asked.content))
             served = True
         if signal is not None and signal.given(settled_s=0.0 if ended else _SETTLED_S):

@@ -1,6 +1,7 @@
 """What every kind of worker is run with, and what its segment came to."""
 
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -14,9 +15,9 @@ from veristate.research.workers.mailbox import Mailbox
 class Seat:
     """One segment of one worker, ready to begin: its workspace is restored, its brief written, its mailbox open.
 
-    `serve` answers a request (a submission waits for its evaluator); `over` gives the reason for which the segment must
-    end now, None while it may go on; `spend` is told the processor time used so far. `brief` is the text of AGENTS.md,
-    `packet` its part that changes.
+    `serve` answers a request (a submission waits for its evaluator); in a block of `held` no job of the worker runs;
+    `over` gives the reason for which the segment must end now, None while it may go on; `spend` is told the processor
+    time used so far. `brief` is the text of AGENTS.md, `packet` its part that changes.
     """
 
     worker: str
@@ -32,6 +33,7 @@ class Seat:
     context_chars: int
     confine: Confine
     serve: Callable[[Mapping[str, Any]], Mapping[str, Any]]
+    held: Callable[[], AbstractContextManager[None]]
     over: Callable[[], str | None]
     spend: Callable[[float], None]
 
