@@ -2,7 +2,7 @@
 
 import json
 import os
-import shutil
+import subprocess
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
@@ -40,8 +40,8 @@ class Mailbox:
         if self.folder.exists():
             old = self.folder.with_name(f"{self.folder.name}-{time.time_ns()}")
             self.folder.rename(old)
-            with suppress(OSError, RecursionError):  # a dead worker may have left what can't be removed
-                shutil.rmtree(old)
+            # A dead worker may have nested folders deeper than Python's rmtree goes; what can't be removed is left there.
+            subprocess.run(["rm", "-rf", "--", str(old)], stdin=subprocess.DEVNULL, capture_output=True, check=False)
         self.folder.mkdir(parents=True)
         (self.folder / "segment.json").write_text(json.dumps(segment), encoding="utf-8")
         self.submit.write_bytes(Path(submit.__file__).read_bytes())
