@@ -40,7 +40,7 @@ class Mailbox:
         if self.folder.exists():
             old = self.folder.with_name(f"{self.folder.name}-{time.time_ns()}")
             self.folder.rename(old)
-            # A dead worker may have nested folders deeper than Python's rmtree goes; what can't be removed is left there.
+            # A dead worker may have nested folders deeper than Python's rmtree goes. What can't be removed stays there.
             subprocess.run(["rm", "-rf", "--", str(old)], stdin=subprocess.DEVNULL, capture_output=True, check=False)
         self.folder.mkdir(parents=True)
         (self.folder / "segment.json").write_text(json.dumps(segment), encoding="utf-8")
