@@ -595,15 +595,23 @@ def test_an_importable_artifact_comes_by_name(make_task, run):
 
 def test_a_stopped_campaign_goes_on(make_task, home):
     """Stopping ends the workers in order; resuming finishes, with both engines' time charged."""
-    folder = make_task()
+    body = "if segment['segment'] == 1:\n    submit(3); first.touch(); time.sleep(60)\nsubmit(12)"
+    folder = make_task(files=script(body))
     stop = threading.Event()
-    threading.Timer(1.0, stop.set).start()
+
+    def stopping():
+        while not (folder.parent / "first").exists():
+            time.sleep(0.02)
+        stop.set()
+
+    threading.Thread(target=stopping, daemon=True).start()
     first = run_campaign(home, read_task(folder), CampaignOptions(), Surroundings(stop=stop))
     assert first.reason == ""
+    charged = first.standing.wall_ms()
     assert_whole(home)
     result = run_campaign(home)
     assert result.reason == "target: 1000 is reached"
-    assert result.standing.wall_ms() > 700
+    assert result.standing.wall_ms() > charged > 0
     with Ledger.open(home.ledger) as ledger:
         kinds = [entry.kind for entry in ledger.entries()]
     assert kinds.count("engine.started") == kinds.count("engine.ended") == 2
