@@ -277,7 +277,7 @@ def test_wrong_rows_are_evaluated_and_others_are_not(herg_hundred, side, exact, 
     assert spoiled.evaluated == 2 * 35 * 300
     assert spoiled.widest_eps > 100 * healthy.widest_eps
     assert (spoiled.upper - spoiled.lower).max() < 3 * (healthy.upper - healthy.lower).max()
-    assert (everywhere.upper - everywhere.lower).min() > (healthy.upper - healthy.lower).max()
+    assert np.median(everywhere.upper - everywhere.lower) > (healthy.upper - healthy.lower).max()
 
 
 @pytest.mark.parametrize("strategy", ["probes", "memo", "full", None])

@@ -19,6 +19,7 @@ from veristate.core import EnvironmentUnusableError
 START_S = 60.0
 OUTPUT_UPPER = 2**20
 _PIPE_BYTES = 2**20
+_GONE_S = 5.0  # one that the system holds in a call can't be waited for
 
 
 class Process:
@@ -88,9 +89,13 @@ class Process:
             time.sleep(0.005)
         with suppress(ProcessLookupError):
             os.killpg(leader, signal.SIGKILL)
-        for number in session_members(leader):
-            with suppress(ProcessLookupError):
-                os.kill(number, signal.SIGKILL)
+        # Until they are gone: a killed process lives on for a moment, and may have started another before.
+        gone = time.monotonic() + _GONE_S
+        while (members := session_members(leader)) and time.monotonic() < gone:
+            for number in members:
+                with suppress(ProcessLookupError):
+                    os.kill(number, signal.SIGKILL)
+            time.sleep(0.001)
         code = self._process.wait()
         os.close(self._requests)
         os.close(self._replies)
