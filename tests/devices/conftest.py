@@ -4,11 +4,14 @@ import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 
+from veristate.decisions import Box
 from veristate.devices import Predictor, TrustedExecutor, load_predictor, prepare_process
+from veristate.devices.certified import TrustedSide
 
 HERE = Path(__file__).parent
 # The tests import their cases by name, and the trusted process finds the factories as this one does.
@@ -60,3 +63,15 @@ def _switches() -> Iterator[None]:
     yield
     torch.set_flush_denormal(False)
     torch.set_float32_matmul_precision("highest")
+
+
+@pytest.fixture(scope="module")
+def side(herg_hundred: Predictor) -> Any:
+    """The trusted side over the first hundred drugs, as one stretch."""
+    return TrustedSide.of(herg_hundred)  # type: ignore[arg-type]
+
+
+@pytest.fixture(scope="module")
+def exact(side: Any) -> Box:
+    """Enclosures of all exact member values."""
+    return side.everything()  # type: ignore[no-any-return]

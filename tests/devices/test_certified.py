@@ -42,18 +42,6 @@ COUNT = 100
 
 
 @pytest.fixture(scope="module")
-def side(herg_hundred):
-    """The trusted side over the first hundred drugs, as one stretch."""
-    return TrustedSide.of(herg_hundred)
-
-
-@pytest.fixture(scope="module")
-def exact(side):
-    """Enclosures of all exact member values."""
-    return side.everything()
-
-
-@pytest.fixture(scope="module")
 def question():
     """Top twenty, and the threshold."""
     rules = (Rule(kind="top_k", count=20), Rule(kind="threshold", threshold="0.5"))

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_certified import random_graphs, suspect_of
 
-from veristate.devices.certified import TrustedSide, environments, export_rows, member_bounds
+from veristate.devices.certified import environments, export_rows, member_bounds
 from veristate.devices.certified.adjoint import Rows, bond_reach
 from veristate.numerics.probes import Dense, Export, ProbeAccount, ProbePlan, Pull
 
@@ -129,18 +129,6 @@ def test_understated_radii_are_caught_where_the_rows_move_the_worst_way():
         caught += int((moved > scene.bound(given_atoms, understated=0.9)[0]).any())
     assert kept == 0
     assert caught >= 10
-
-
-@pytest.fixture(scope="module")
-def side(herg_hundred):
-    """The trusted side over the first hundred drugs."""
-    return TrustedSide.of(herg_hundred)
-
-
-@pytest.fixture(scope="module")
-def exact(side):
-    """Enclosures of all exact member values."""
-    return side.everything()
 
 
 @pytest.mark.parametrize(("trusted", "spoiled"), [(1, False), (2, True), (3, True)])

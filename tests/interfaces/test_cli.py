@@ -18,15 +18,13 @@ from veristate.screening import ScreeningOptions, run_screening
 TINY = Path(__file__).parents[1] / "screening"
 sys.path.insert(0, str(TINY))
 
-from forked import ForkedServer  # noqa: E402
+from forked import forked_processes  # noqa: E402
 
 
 @pytest.fixture(autouse=True, scope="module")
 def small_processes():
     """The trusted process finds the test's predictor by the environment, and is forked."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PYTHONPATH", str(TINY))
-        patch.setattr("veristate.devices.trusted.process.start_server", ForkedServer)
+    with forked_processes():
         yield
 
 

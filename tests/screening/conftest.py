@@ -13,15 +13,13 @@ from veristate.screening import ScreeningOptions, run_screening
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE))
 
-from forked import ForkedServer  # noqa: E402
+from forked import forked_processes  # noqa: E402
 
 
 @pytest.fixture(autouse=True, scope="module")
 def small_processes():
     """The trusted process finds the test's predictor by the environment and, if a run here starts it, is forked."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PYTHONPATH", str(HERE))
-        patch.setattr("veristate.devices.trusted.process.start_server", ForkedServer)
+    with forked_processes():
         yield
 
 

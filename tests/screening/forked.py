@@ -9,12 +9,26 @@ import multiprocessing
 import os
 import subprocess
 import sys
+from contextlib import contextmanager
 from multiprocessing.reduction import DupFd
+from pathlib import Path
 
+import pytest
+
+HERE = Path(__file__).parent
 FORKING = multiprocessing.get_context("forkserver")
 FORKING.set_forkserver_preload(
     ["veristate.devices.trusted.server", "veristate.devices.predictors.chemprop", "numba.np.arraymath"]
 )
+
+
+@contextmanager
+def forked_processes():
+    """A block in which the trusted process finds the small predictor by the environment, and is forked."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", str(HERE))
+        patch.setattr("veristate.devices.trusted.process.start_server", ForkedServer)
+        yield
 
 
 class Passed:
