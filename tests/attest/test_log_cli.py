@@ -142,6 +142,19 @@ def test_delivery_through_a_witness(command, store, policy, tmp_path):
         thread.join()
     assert (code, "cosigned by w.example.org" in said) == (0, True)
     assert "4 witnessed" in command("log", "show", "--store", store)[1]
+    code, said = command("log", "fsck", "--store", store)
+    assert (code, said.splitlines()[1:]) == (0, ["cosigned by w.example.org."])
+    told = tmp_path / "told.policy"
+    told.write_text(f"log {log_key}\nwitness w {key}\nquorum w\n")
+    assert command("log", "fsck", store / "log", "--policy", told)[1] == said
+    stranger = json.loads(command("log", "fsck", store / "log", "--key", log_key, "--json")[1])
+    assert (stranger["whole"], stranger["cosigned"], stranger["unjudged"]) == (True, [], ["w.example.org"])
+    head = store / "log" / "checkpoint"
+    kept = head.read_bytes()
+    head.write_text(kept.decode().replace("— w.example.org ", "— v.example.org "))
+    code, said = command("log", "fsck", "--store", store)
+    head.write_bytes(kept)
+    assert (code, "not judged" in said, "v.example.org" in said) == (0, True, True)
     out = tmp_path / "p"
     command("log", "prove", "3", "--store", store, "--out", out)
     policy.write_text(f"log {log_key}\nwitness w {key}\nquorum w\n")

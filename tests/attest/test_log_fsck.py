@@ -6,10 +6,13 @@ import shutil
 from pathlib import Path
 
 import pytest
-from attest_cases import ORIGIN, fixed_key, note_key
+from attest_cases import NOW, ORIGIN, fixed_key, note_key
+from cryptography.exceptions import InvalidSignature
 
-from veristate.attest import check_log
+from veristate.attest import NoteKind, check_log
 from veristate.attest.log import LogFindingKind, fsck
+from veristate.attest.log.fsck.head import Signer, read_head
+from veristate.attest.signing import cosign_note
 
 KEY = str(note_key(ORIGIN, 1))
 
@@ -33,11 +36,13 @@ def kinds(folder):
 
 
 def test_it_imports_nothing_of_ours():
-    """Standard library and cryptography alone."""
-    tree = ast.parse(Path(fsck.__file__).read_text())
-    names = {node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
-    names |= {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
-    assert not [name for name in names if name and name.startswith("veristate")]
+    """Standard library and cryptography alone; its own modules aside."""
+    for module in Path(fsck.__file__).parent.glob("*.py"):
+        tree = ast.parse(module.read_text())
+        names = {node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
+        names |= {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
+        strange = [name for name in names if name and not name.startswith(fsck.__name__ + ".")]
+        assert not [name for name in strange if name.startswith("veristate")], module.name
 
 
 def test_a_whole_log_is_whole_and_every_entry_is_handed_over(whole):
@@ -79,6 +84,35 @@ def test_any_changed_byte_in_any_file_is_found(whole):
             assert not report.whole, (path, changed[:40])
         path.write_bytes(data)
     assert check_log(whole, KEY).whole
+
+
+def test_every_changed_bit_of_an_entrys_length_is_found(whole):
+    """Also the last entry's, which then claims more bytes than the bundle has."""
+    path = whole / "tile/entries/002.p/88"
+    data, at = path.read_bytes(), 0
+    while at < len(data):
+        for bit in range(16):
+            changed = bytearray(data)
+            changed[at + bit // 8] ^= 1 << bit % 8
+            path.write_bytes(changed)
+            found = {finding.path for finding in check_log(whole, KEY).findings}
+            assert "tile/entries/002.p/88" in found, (at, bit)
+        at += 2 + int.from_bytes(data[at : at + 2], "big")
+
+
+def test_an_older_partial_bundle_that_was_cut_or_lengthened_is_found(log, tmp_path):
+    """At every byte of its last entry, and by the beginning of the next."""
+    log.append([b"entry 1", b"entry 2"])
+    log.append([b"entry 3"])
+    folder = tmp_path / "log"
+    path, later = folder / "tile/entries/000.p/2", folder / "tile/entries/000.p/3"
+    data = path.read_bytes()
+    assert later.read_bytes().startswith(data)
+    for length in {*range(1, later.stat().st_size + 1)} - {len(data)}:
+        path.write_bytes(later.read_bytes()[:length])
+        assert not check_log(folder, KEY).whole, length - len(data)
+    path.write_bytes(data)
+    assert check_log(folder, KEY).whole
 
 
 def test_a_missing_file_is_named(whole):
@@ -125,6 +159,40 @@ def test_a_checkpoint_of_another_key_or_origin_is_not_read_further(whole):
     report = check_log(whole, str(note_key(ORIGIN, 9)))
     assert [(f.kind, f.path) for f in report.findings] == [(LogFindingKind.SIGNATURE, "checkpoint")]
     assert not check_log(whole, str(note_key("other.example", 1))).whole
+
+
+def test_every_changed_bit_of_the_head_is_found_witness_lines_too(whole):
+    """Where the witness's key is given: its line is broken, or is somebody else's, which is told as not judged."""
+    key = note_key("w.example", 2, NoteKind.WITNESS)
+    path = whole / "checkpoint"
+    text = path.read_bytes().decode()
+    signed = text.rpartition("\n\n")[0] + "\n"
+    bare = check_log(whole, KEY, witnesses=[str(key)])
+    assert (bare.whole, bare.cosigned, bare.unjudged) == (True, (), ())
+    data = (text + str(cosign_note(signed, key, fixed_key(2), NOW))).encode()
+    path.write_bytes(data)
+    unasked = check_log(whole, KEY)
+    assert (unasked.whole, unasked.cosigned, unasked.unjudged) == (True, (), ("w.example",))
+    right = check_log(whole, KEY, witnesses=[str(key)])
+    assert (right.whole, right.cosigned, right.unjudged) == (True, ("w.example",), ())
+    log, mine = Signer.parse(KEY), [Signer.parse(str(key))]
+    broken = 0
+    for at in range(8 * len(data)):
+        changed = bytearray(data)
+        changed[at // 8] ^= 1 << at % 8
+        try:
+            head = read_head(bytes(changed), log, mine)
+        except (ValueError, InvalidSignature):
+            continue
+        assert head.cosigned == ()
+        assert head.broken or head.unjudged, at
+        if head.broken and not broken:
+            path.write_bytes(changed)
+            report = check_log(whole, KEY, witnesses=[str(key)])
+            assert [(f.kind, f.path) for f in report.findings] == [(LogFindingKind.SIGNATURE, "checkpoint")]
+            assert "w.example" in report.findings[0].detail
+        broken += bool(head.broken)
+    assert broken > 8 * 60
 
 
 def test_files_beyond_the_head_are_harmless_and_strangers_are_not(whole):

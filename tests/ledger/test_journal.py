@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import re
 import sqlite3
 
 import pytest
@@ -9,7 +10,7 @@ import rfc8785
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from veristate.core import InputError, RefusedError, Rule, TamperError
+from veristate.core import InputError, RefusedError, Rule, TamperError, VeristateError
 from veristate.ledger import GENESIS, FindingKind, Ledger
 
 
@@ -76,6 +77,35 @@ def test_no_byte_of_a_body_can_be_flipped_unseen(ledger, path):
         connection.execute("update journal set body = ? where seq = ?", (entry.body, entry.seq))
     connection.close()
     ledger.require()
+
+
+def test_no_bit_of_how_a_row_says_its_types_can_be_changed_unheard(ledger, case, path, tmp_path, raw):
+    """SQLite keeps a row's types before its values: a text may become NULL, a number or longer. It is no traceback."""
+    case.propose(ledger)
+    entries = list(ledger.entries())
+    ledger.close()
+    raw("pragma wal_checkpoint(truncate)")
+    data = path.read_bytes()
+    starts = {b"0" * 64, case.request.digest.encode()}  # values that come first in a row of each table
+    places = {found.start() for start in starts for found in re.finditer(re.escape(start), data)}
+    headers = sorted({byte for place in places for byte in range(place - 12, place)})
+    changed_path = tmp_path / "changed" / "ledger.sqlite"
+    changed_path.parent.mkdir()
+    heard = 0
+    for at in range(8 * len(headers)):
+        changed = bytearray(data)
+        changed[headers[at // 8]] ^= 1 << at % 8
+        changed_path.write_bytes(changed)
+        try:
+            with Ledger.open(changed_path) as opened:
+                found = opened.verify()
+                heard += bool(found)
+                assert list(opened.entries()) == entries or found
+        except VeristateError:
+            heard += 1
+        for left in changed_path.parent.iterdir():
+            left.unlink()
+    assert heard > 4 * len(headers)
 
 
 @pytest.mark.parametrize(
@@ -149,9 +179,26 @@ def test_a_changed_record_is_reported(ledger, raw):
 def test_a_missing_table_is_a_finding(ledger, raw):
     """A ledger that can't be read through is reported as such."""
     raw("drop table head")
-    assert [finding.kind for finding in ledger.verify()] == [FindingKind.UNREADABLE]
+    found = ledger.verify()
+    assert {finding.kind for finding in found} == {FindingKind.UNREADABLE}
+    assert "table 'head' is not defined as it was made" in [finding.detail for finding in found]
     with pytest.raises(TamperError):
         ledger.append("note.made", {})
+
+
+def test_what_is_defined_otherwise_is_a_finding(ledger, raw):
+    """An index that is gone, a table beside ours, and one that no longer refuses a second commitment."""
+    raw("drop index ix_views_request_id")
+    raw("create table beside (number integer)")
+    raw("alter table commitments rename to old")
+    raw("create table commitments (seq integer primary key, request_id text not null, digest text not null) strict")
+    details = [finding.detail for finding in ledger.verify()]
+    assert [detail.split("'")[1] for detail in details if "'sqlite_autoindex" not in detail] == [
+        "ix_views_request_id",
+        "beside",
+        "commitments",
+        "old",
+    ]
 
 
 def test_a_record_that_was_never_kept_is_named(ledger):

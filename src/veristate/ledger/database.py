@@ -28,8 +28,8 @@ _ADVICE = {
     "SQLITE_NOLFS": "see to the disk and run again",
 }
 _DAMAGED = ("SQLITE_CORRUPT", "SQLITE_NOTADB", "SQLITE_MISMATCH", "SQLITE_FORMAT")
-# What the driver says, without a code, of a schema or a text that was changed.
-_ALTERED = ("no such", "Could not decode")
+# What the driver says, without a code, of a header, a schema or a text that was changed.
+_ALTERED = ("no such", "Could not decode", "unsupported file format")
 
 
 class Database:
@@ -89,11 +89,21 @@ class Database:
                 yield connection
 
     def damage(self, connection: Connection) -> list[str]:
-        """What SQLite itself finds wrong with its pages and indexes: a broken UNIQUE index would not refuse a second
-        commitment.
+        """What SQLite itself finds wrong with its pages and indexes, and what is defined otherwise than it was made: a
+        broken or missing UNIQUE index would not refuse a second commitment.
         """
         said = connection.exec_driver_sql("PRAGMA integrity_check").scalars().all()
-        return [str(line) for line in said if line != "ok"]
+        made = create_engine("sqlite://")
+        with made.connect() as fresh:
+            self._metadata.create_all(fresh)
+            right = _definitions(fresh)
+        made.dispose()
+        stored = _definitions(connection)
+        altered = [name for name in sorted(right | stored, key=repr) if right.get(name) != stored.get(name)]
+        return [
+            *(str(line) for line in said if line != "ok"),
+            *(f"{kind} {name!r} is not defined as it was made" for kind, name, _ in altered),
+        ]
 
     def close(self) -> None:
         """Returns when the connections are closed; the next use opens new ones."""
@@ -137,6 +147,12 @@ class Database:
             raise TamperError(f"{self.path}: it holds a text that is none; bring it back from a copy") from error
         except OSError as error:
             raise EnvironmentUnusableError(f"{self.path}: {error.strerror}; see to the disk and run again") from error
+
+
+def _definitions(connection: Connection) -> dict[tuple[Any, Any, Any], Any]:
+    """How each table and index is defined, by kind, name and table, blanks apart."""
+    rows = connection.exec_driver_sql("SELECT type, name, tbl_name, sql FROM sqlite_master")
+    return {(kind, name, table): " ".join(str(sql).split()) for kind, name, table, sql in rows}
 
 
 def _configure(connection: Any, _record: Any) -> None:

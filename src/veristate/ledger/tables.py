@@ -3,7 +3,9 @@
 Rows are only ever added, but for the one row of `head`. `verify` derives the gateway's tables from the journal again.
 """
 
-from sqlalchemy import CheckConstraint, Column, ForeignKey, Integer, LargeBinary, MetaData, Table, Text
+from sqlalchemy import CheckConstraint, Column, ForeignKey, Integer, MetaData, Table
+
+from veristate.ledger.columns import Octets, Words
 
 SCHEMA_VERSION = 1
 
@@ -15,11 +17,11 @@ journal = Table(
     "journal",
     metadata,
     Column("seq", Integer, primary_key=True, autoincrement=False),
-    Column("previous", Text, nullable=False),
-    Column("kind", Text, nullable=False),
-    Column("time", Text, nullable=False),
-    Column("body", LargeBinary, nullable=False),
-    Column("digest", Text, nullable=False, unique=True),
+    Column("previous", Words, nullable=False),
+    Column("kind", Words, nullable=False),
+    Column("time", Words, nullable=False),
+    Column("body", Octets, nullable=False),
+    Column("digest", Words, nullable=False, unique=True),
     sqlite_strict=True,
 )
 
@@ -28,15 +30,15 @@ head = Table(
     metadata,
     Column("id", Integer, CheckConstraint("id = 1"), primary_key=True, autoincrement=False),
     Column("seq", Integer, nullable=False),
-    Column("digest", Text, nullable=False),
+    Column("digest", Words, nullable=False),
     sqlite_strict=True,
 )
 
 records = Table(
     "records",
     metadata,
-    Column("digest", Text, primary_key=True),
-    Column("data", LargeBinary, nullable=False),
+    Column("digest", Words, primary_key=True),
+    Column("data", Octets, nullable=False),
     sqlite_strict=True,
 )
 
@@ -47,8 +49,8 @@ def _by_request(name: str, *, once: bool) -> Table:
         name,
         metadata,
         Column("seq", Integer, ForeignKey("journal.seq"), primary_key=True, autoincrement=False),
-        Column("request_id", Text, nullable=False, unique=once, index=not once),
-        Column("digest", Text, ForeignKey("records.digest"), nullable=False),
+        Column("request_id", Words, nullable=False, unique=once, index=not once),
+        Column("digest", Words, ForeignKey("records.digest"), nullable=False),
         sqlite_strict=True,
     )
 

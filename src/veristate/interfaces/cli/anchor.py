@@ -10,11 +10,12 @@ from typing import Annotated
 
 import typer
 
-from veristate.attest import Head, Home, LogReader, Recorder, fetch_from
+from veristate.attest import Head, Home, LogReader, fetch_from
 from veristate.attest.chain import Account, Anchorer, HttpNode, Standing, State, Transactions, deploy, deployed_at
 from veristate.core import InputError
 from veristate.interfaces.cli import options as given
 from veristate.interfaces.cli import timestamp as stamping
+from veristate.interfaces.cli.opening import open_recorder
 
 KEY_VARIABLE = "VERISTATE_CHAIN_KEY"
 PAUSE_S = 2.0
@@ -42,9 +43,7 @@ def command(
     """
     if node is None and timestamp is None:
         raise InputError("give --node ADDRESS of a chain's node, or --timestamp URL of a timestamp authority")
-    if not (store / "keys").is_dir():
-        raise InputError(f"{store}: nothing was committed to there; see `veristate.stage`")
-    with Recorder.open(store) as recorder:
+    with open_recorder(store) as recorder:
         home = Home.open(recorder)
         head = home.log.published().head
         if not head.size:

@@ -6,9 +6,9 @@ from typing import Annotated
 
 import typer
 
-from veristate.attest import Home, Recorder, export_run
-from veristate.core import InputError
+from veristate.attest import Home, export_run
 from veristate.interfaces.cli import options as given
+from veristate.interfaces.cli.opening import open_recorder
 
 
 def command(
@@ -22,9 +22,7 @@ def command(
     json_output: given.Json = False,
 ) -> None:
     """Export what a run committed to, with proofs: `veristate verify` needs nothing else, but whom to believe."""
-    if not (run / "keys").is_dir():
-        raise InputError(f"{run}: nothing was committed to there; see `veristate.stage`")
-    with Recorder.open(run) as recorder:
+    with open_recorder(run) as recorder:
         contents = export_run(Home.open(recorder), out, redact=frozenset(redact or ()))
     if json_output:
         said = {"file": str(out), "redacted": list(contents.redacted), "pending": contents.pending}

@@ -9,31 +9,27 @@ from typing import Annotated, Any
 import typer
 
 from veristate.attest import (
-    AuditFinding,
     Commitment,
     Envelope,
     Home,
     Item,
-    LogAudit,
     LogProof,
-    NoteKey,
     Recorder,
     State,
-    Trust,
-    check_log,
-    read_trust,
     unix_seconds,
 )
 from veristate.core import InputError, TamperError
-from veristate.interfaces.cli import anchor
+from veristate.interfaces.cli import anchor, log_fsck
 from veristate.interfaces.cli import options as given
 from veristate.interfaces.cli import timestamp as stamping
+from veristate.interfaces.cli.opening import open_recorder, read_policy
 
 # A shorter text is a place; a log of 10^8 entries can still be asked about each.
 _PREFIX = 9
 
 app = typer.Typer(help="Commitments, their transparency log, and proofs.", no_args_is_help=True, add_completion=False)
 app.command(name="anchor")(anchor.command)
+app.command(name="fsck")(log_fsck.command)
 
 Policy = Annotated[Path, typer.Option(help="Whom to believe: logs, witnesses, quorum (C2SP tlog-policy).")]
 
@@ -45,7 +41,7 @@ def show(
     json_output: given.Json = False,
 ) -> None:
     """Show the commitments of a store and how far each has come: pending, logged, witnessed, anchored."""
-    with _recorder(store) as recorder:
+    with open_recorder(store) as recorder:
         items = [_line(item, state) for item, state in recorder.outbox.items()]
         counts = Counter(line["state"] for line in items)
         stamps = [asdict(stamp) for stamp in recorder.outbox.stamps().values()]
@@ -70,7 +66,7 @@ def deliver(store: given.StoreFolder = Path(".veristate"), json_output: given.Js
 
     Exit 4 when something stays pending or the quorum is missing; run it again later.
     """
-    with _recorder(store) as recorder:
+    with open_recorder(store) as recorder:
         done = Home.open(recorder).deliver()
     held = {**done.delivery.unreachable, **done.delivery.refused}
     shown = done.witnessing.checkpoint
@@ -108,7 +104,7 @@ def prove(
     ] = None,
 ) -> None:
     """Prove that a commitment is in the log, at the head that is published; without --out on stdout."""
-    with _recorder(store) as recorder:
+    with open_recorder(store) as recorder:
         home = Home.open(recorder)
         item = _chosen(recorder, what)
         if item.place is None:
@@ -148,7 +144,7 @@ def verify(
     """
     if authority is None and timestamp != Path():
         raise InputError("--timestamp needs --authority FILE: the root certificates that it is judged by")
-    trust = _trust(policy)
+    trust = read_policy(policy)
     base = proof.name.removesuffix(".tlog-proof")
     if entry == Path():
         entry = proof.with_name(base + ".dsse.json")
@@ -176,54 +172,10 @@ def verify(
 
 
 @app.command()
-def fsck(
-    folder: Annotated[
-        Path | None, typer.Argument(help="A log in the public layout. Default: the one in --store.")
-    ] = None,
-    key: Annotated[str, typer.Option(help="The log's verifier key. Needed with a folder.")] = "",
-    store: given.StoreFolder = Path(".veristate"),
-    entries: Annotated[
-        bool, typer.Option("--entries", help="Judge what entries say: numbers, executions, predecessors, signatures.")
-    ] = False,
-    json_output: given.Json = False,
-) -> None:
-    """Read every byte of a log by its public format alone; exit 3 when something is not what its head says."""
-    if folder is None:
-        with _recorder(store) as recorder:
-            home = Home.open(recorder)
-            folder, key = home.log.folder, key or str(home.log.key)
-    if not key:
-        raise InputError("a log is read with its verifier key: --key name+hash+base64")
-    believed = NoteKey.parse(key)
-    audit, said = LogAudit(believed.name), list[AuditFinding]()
-    report = check_log(
-        folder, str(believed), each=lambda place, entry: said.extend(audit.read(place, entry) if entries else ())
-    )
-    found = [f"{f.path}: {f.kind}: {f.detail}" for f in report.findings]
-    found += [f"entry {f.place}: {f.kind}: {f.detail}" for f in said]
-    if json_output:
-        typer.echo(
-            json.dumps(
-                {"origin": report.origin, "size": report.size, "findings": found, "whole": report.whole and not said}
-            )
-        )
-    else:
-        typer.echo("\n".join(found) or f"all {report.size} entries of {report.origin} are what its head says.")
-    raise typer.Exit(0 if report.whole and not said else 3)
-
-
-@app.command()
 def key(store: given.StoreFolder = Path(".veristate")) -> None:
     """Print the log's verifier key as a policy line, for those who are to believe it."""
-    with _recorder(store) as recorder:
+    with open_recorder(store) as recorder:
         typer.echo(f"log {Home.open(recorder).log.key}")
-
-
-def _recorder(store: Path) -> Recorder:
-    """The recorder of a store that is there: looking makes nothing."""
-    if not (store / "keys").is_dir() or not (store / "ledger.sqlite").is_file():
-        raise InputError(f"--store {store}: nothing was committed to there; see `veristate.stage`")
-    return Recorder.open(store)
 
 
 def _line(item: Item, state: State) -> dict[str, Any]:
@@ -256,12 +208,6 @@ def _chosen(recorder: Recorder, what: str) -> Item:
     if len(found) != 1:
         raise InputError(f"{what!r} names {len(found)} of {len(items)} commitments; see `veristate log show`")
     return found[0]
-
-
-def _trust(policy: Path) -> Trust:
-    if not policy.is_file():
-        raise InputError(f"--policy {policy}: no such file; it names the logs and witnesses to believe")
-    return read_trust(policy)
 
 
 def _read(path: Path) -> bytes:

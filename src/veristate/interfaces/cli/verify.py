@@ -6,10 +6,10 @@ from typing import Annotated
 
 import typer
 
-from veristate.attest import Export, read_export, read_trust, unix_seconds
-from veristate.core import InputError
+from veristate.attest import Export, read_export, unix_seconds
 from veristate.interfaces.cli import options as given
 from veristate.interfaces.cli import timestamp as stamping
+from veristate.interfaces.cli.opening import read_policy
 
 
 def command(
@@ -23,11 +23,9 @@ def command(
     """Verify an export: exit 0 when everything holds, 3 when something differs, 4 without the quorum, 5 when it holds
     only by the keys that the file itself suggests, since no --policy was given.
     """
-    if policy is not None and not policy.is_file():
-        raise InputError(f"--policy {policy}: no such file; it names the logs and witnesses to believe")
     found = read_export(
         file,
-        read_trust(policy) if policy else None,
+        read_policy(policy) if policy else None,
         now=unix_seconds(),
         authority=stamping.read_authority(authority),
     )

@@ -1,128 +1,15 @@
-"""An independent reading of a tiled log: everything from the public format, nothing from the code that writes it.
+"""One pass over a log's files: entries to leaves, leaves to tiles, tiles to the root. Source: C2SP tlog-tiles."""
 
-It parses, hashes and lays out by itself (signatures excepted, which are cryptography's), reads every byte, and says
-what is wrong. A finding is data; nothing is repaired.
-"""
-
-import base64
 import hashlib
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from enum import StrEnum
 from pathlib import Path
 
-from cryptography.exceptions import InvalidSignature
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+from veristate.attest.log.fsck.findings import LogFinding, LogFindingKind
 
 
-class LogFindingKind(StrEnum):
-    """What can be wrong with a log. Only `UNCLAIMED` is harmless: files beyond the head, of an append that was cut."""
-
-    CHECKPOINT = "checkpoint"
-    SIGNATURE = "signature"
-    MISSING = "missing"
-    ENTRY = "entry differs from its leaf"
-    TILE = "tile differs"
-    ROOT = "root differs"
-    STRAY = "stray"
-    UNCLAIMED = "unclaimed"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LogFinding:
-    """One thing that is wrong, and at which path."""
-
-    kind: LogFindingKind
-    path: str
-    detail: str
-
-    @property
-    def harmless(self) -> bool:
-        """Whether everything that the head claims is untouched by it."""
-        return self.kind is LogFindingKind.UNCLAIMED
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LogReport:
-    """What was read: how many entries the signed head claims, and what is wrong."""
-
-    origin: str
-    size: int
-    findings: tuple[LogFinding, ...]
-
-    @property
-    def whole(self) -> bool:
-        """Whether nothing but harmless things was found."""
-        return all(finding.harmless for finding in self.findings)
-
-
-def check_log(
-    folder: Path,
-    verifier_key: str,
-    *,
-    each: Callable[[int, bytes], None] = lambda index, entry: None,
-) -> LogReport:
-    """What the log in `folder` is, read to the last byte; `each` is given every entry with its index.
-
-    `verifier_key` is the log's, `name+hash+base64`; its name is the origin.
-    """
-    name, _, encoded = verifier_key.strip().split("+", 2)
-    public = base64.b64decode(encoded)[1:]
-    try:
-        size, root = _head((folder / "checkpoint").read_bytes(), name, public)
-    except (OSError, ValueError, InvalidSignature) as error:
-        kind = LogFindingKind.SIGNATURE if isinstance(error, InvalidSignature) else LogFindingKind.CHECKPOINT
-        detail = str(error) or "the log's key did not sign it"
-        return LogReport(origin=name, size=0, findings=(LogFinding(kind=kind, path="checkpoint", detail=detail),))
-    walk = _Walk(folder, size)
-    found = list(walk.findings(each))
-    right = walk.root() == root
-    found = [_blame(finding, right) for finding in found]
-    if not right:
-        found.append(LogFinding(kind=LogFindingKind.ROOT, path="checkpoint", detail="the entries give another root"))
-    return LogReport(origin=name, size=size, findings=(*found, *walk.strays()))
-
-
-def _blame(finding: LogFinding, right: bool) -> LogFinding:
-    """Where an entry and its leaf differ, the signed root tells which of the two files is the wrong one."""
-    if finding.kind is not LogFindingKind.ENTRY or not finding.path.startswith("tile/0/"):
-        return finding
-    path = finding.path if right else finding.path.replace("tile/0/", "tile/entries/")
-    kind = LogFindingKind.TILE if right else LogFindingKind.ENTRY
-    return LogFinding(kind=kind, path=path, detail=finding.detail)
-
-
-def _head(note: bytes, name: str, public: bytes) -> tuple[int, bytes]:
-    """Size and root of a checkpoint that the key signed under that name."""
-    text, _, below = note.decode("utf-8").rpartition("\n\n")
-    signed = (text + "\n").encode()
-    mark = hashlib.sha256(name.encode() + b"\n\x01" + public).digest()[:4]
-    lines = [re.fullmatch("— (\\S+) (\\S+)", line) for line in below.removesuffix("\n").split("\n")]
-    if not below.endswith("\n") or None in lines:
-        raise ValueError("not a signed note")
-    said = [(line[1], _exact64(line[2])) for line in lines if line]
-    ours = [data[4:] for signer, data in said if signer == name and data[:4] == mark]
-    if not ours:
-        raise InvalidSignature
-    for signature in ours:
-        Ed25519PublicKey.from_public_bytes(public).verify(signature, signed)
-    origin, size, root = text.split("\n")[:3]
-    if origin != name or not re.fullmatch("0|[1-9][0-9]*", size):
-        raise ValueError(f"it is of {origin!r}, size {size!r}")
-    return int(size), _exact64(root)
-
-
-def _exact64(text: str) -> bytes:
-    """The bytes that base 64 spells, and the spelling is the only one."""
-    data = base64.b64decode(text, validate=True)
-    if base64.b64encode(data).decode() != text:
-        raise ValueError("base 64 in another spelling")
-    return data
-
-
-class _Walk:
-    """One pass over a log: entries to leaves, leaves to tiles, tiles to the root."""
+class Walk:
+    """A log of `size` entries, read once. First `findings` to its end, then `root` and `strays`."""
 
     def __init__(self, folder: Path, size: int) -> None:
         self._folder = folder
@@ -143,7 +30,7 @@ class _Walk:
                     leaves.append(hashlib.sha256(b"\0" + entry).digest())
             if data is None:
                 yield LogFinding(kind=LogFindingKind.MISSING, path=path, detail=f"{width} entries")
-            elif len(leaves) != width or sum(2 + n for n in map(len, _entries(data))) != len(data):
+            elif not _holds(data, width):
                 yield LogFinding(kind=LogFindingKind.ENTRY, path=path, detail=f"not {width} whole entries")
             yield from self._tile(0, index, width, leaves, LogFindingKind.ENTRY, above)
         level = 1
@@ -213,7 +100,7 @@ class _Walk:
             return True
         now = min(256, self._count(level) - 256 * _place(number))
         whole = self._read(f"tile/{level}/{number}", now)[1] or b""
-        return whole.startswith(data) and (level == "entries" or len(data) == 32 * width)
+        return whole.startswith(data) and (_holds(data, width) if level == "entries" else len(data) == 32 * width)
 
     def _count(self, level: str) -> int:
         """How many entries, or hashes of that level, the head claims."""
@@ -231,11 +118,19 @@ class _Walk:
 
 
 def _entries(bundle: bytes) -> Iterator[bytes]:
+    """The whole entries of a bundle: one whose length reaches beyond the bundle's end is none."""
     at = 0
     while at + 2 <= len(bundle):
-        length = bundle[at] * 256 + bundle[at + 1]
-        yield bundle[at + 2 : at + 2 + length]
-        at += 2 + length
+        end = at + 2 + bundle[at] * 256 + bundle[at + 1]
+        if end <= len(bundle):
+            yield bundle[at + 2 : end]
+        at = end
+
+
+def _holds(bundle: bytes, width: int) -> bool:
+    """Whether the bundle is `width` whole entries and nothing else."""
+    sizes = [2 + len(entry) for entry in _entries(bundle)]
+    return len(sizes) == width and sum(sizes) == len(bundle)
 
 
 def _root(hashes: list[bytes]) -> bytes:
