@@ -14,7 +14,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
-from benchmarks.questions.distances import KINDS, Cell, kept
+from benchmarks.questions.distances import Cell, kept
+from benchmarks.questions.fabrications import KINDS
 from benchmarks.questions.pipeline import SAMPLED
 from benchmarks.questions.processes import kind_claims
 from benchmarks.questions.rules import PATH, K, rules
@@ -84,26 +85,37 @@ def synthetic_claims() -> list[Claim]:
 
 
 def bank_claims(cells: Sequence[Cell]) -> list[Claim]:
-    """The rules over the bank, each kind of fabrication its own row; then recorders who are challenged many times."""
+    """The rules over the bank, each kind of fabrication its own row; then recorders who are challenged many times; then
+    the same for who has no model and compares words alone.
+    """
     stages = [stage_of(cells, name) for name in SAMPLED] if cells else []
     questions = min((len(stage.cells) for stage in stages), default=0)
     if questions < FEWEST:
         note(f"bank: {questions} public questions with more than {K + 1} outputs a stage; {FEWEST} are needed")
         return []
     outputs = [cell.honest for stage in stages for cell in stage.cells]
-    metrics = ", ".join(f"{stage.metric} ({name})" for stage, name in zip(stages, SAMPLED, strict=True))
     about = f"bank, {questions} questions, {min(outputs)} outputs a stage or more"
-    note(f"{about}; metrics chosen on the design questions: {metrics}")
+    claims = compared(f"{about}, {metrics_of(stages)}", stages, bar=True)
+    chance = random.Random(13)
+    watched = watch(lambda: bank_recorder(stages, chance), np.random.default_rng(3))
+    claims += watched_claims(f"{about}, {metrics_of(stages)}", watched, NO_BOUND)
+    without = [stage_of(cells, name, metric="tokens") for name in SAMPLED]
+    return claims + compared(f"{about}, {metrics_of(without)}", without, bar=False)
+
+
+def metrics_of(stages: Sequence[Stage]) -> str:
+    """The metrics of the stages, in words."""
+    return " and ".join(dict.fromkeys(stage.metric for stage in stages)) + " metric"
+
+
+def compared(about: str, stages: Sequence[Stage], *, bar: bool) -> list[Claim]:
+    """All rules on the same trials, and what the path test says of each kind; the bar is for the first of them."""
     claims = []
     for name, tallies in trials(stages, splits=SPLITS, each=EACH).items():
         is_path = name.startswith(PATH)
         for kind in KINDS if is_path else KINDS[:1]:
-            claims.append(rule_claim(f"{about}: {name}", tallies, kind, bar=is_path and kind == KINDS[0]))
-    claims.append(detectable_claim(about, stages))
-    chance = random.Random(13)
-    return claims + watched_claims(
-        about, watch(lambda: bank_recorder(stages, chance), np.random.default_rng(3)), NO_BOUND
-    )
+            claims.append(rule_claim(f"{about}: {name}", tallies, kind, bar=bar and is_path and kind == KINDS[0]))
+    return [*claims, detectable_claim(about, stages)]
 
 
 def rule_claim(name: str, tallies: Mapping[str, Tally], kind: str, *, bar: bool) -> Claim:

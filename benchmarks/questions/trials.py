@@ -13,7 +13,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from benchmarks.questions.distances import KINDS, Cell
+from benchmarks.questions.distances import Cell
+from benchmarks.questions.fabrications import KINDS
 from benchmarks.questions.rules import K, rules
 from veristate.attest.challenge import Distances, Plan, calibrate, design, path_of
 
@@ -100,18 +101,18 @@ def largest(plan: Plan, execution: Distances) -> float:
     return plan.running(path_of(execution, plan.spread))[-1]
 
 
-def stage_of(cells: Sequence[Cell], stage: str, *, seed: int = 2) -> Stage:
+def stage_of(cells: Sequence[Cell], stage: str, *, metric: str | None = None, seed: int = 2) -> Stage:
     """A stage, its design made from the questions written for this repository, its trials from the public ones.
 
-    The metric is the one with most power on the design's questions.
+    Where no metric is named it is the one with most power on the design's questions.
     """
     usable = [cell for cell in cells if cell.stage == stage and cell.honest > K + 1]
     own = [cell for cell in usable if cell.question.startswith("own-")]
     chance = random.Random(f"{seed}/{stage}")
-    metric = max(own[0].distances, key=lambda name: design_power(own, name))
-    drawn = [executions(cell, metric, chance) for cell in own for _ in range(CELL_EXECUTIONS)]
+    chosen = metric or max(own[0].distances, key=lambda name: design_power(own, name))
+    drawn = [executions(cell, chosen, chance) for cell in own for _ in range(CELL_EXECUTIONS)]
     return Stage(
-        metric=metric,
+        metric=chosen,
         plan=design(drawn, alpha=ALPHA, reruns=K),
         cells=tuple(cell for cell in usable if cell not in own),
     )

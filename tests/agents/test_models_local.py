@@ -24,8 +24,11 @@ from veristate.agents.claims import (
     attempt_claim,
     check_transcript,
 )
-from veristate.agents.models import ChatRequest, LocalModel, local
+from veristate.agents.models import ChatRequest, LocalModel, Sampled, local
+from veristate.agents.models.chat import request_body
+from veristate.agents.models.tokens import sampled_body
 from veristate.agents.state import Message
+from veristate.attest.challenge import Sampling, surprise
 from veristate.core import EnvironmentUnusableError, InputError
 
 
@@ -98,6 +101,61 @@ def test_a_reply_stops_at_the_limit(model: LocalModel) -> None:
     """Half a reply, and it says so."""
     reply = model.reply(replace(ASK, max_tokens=3))
     assert (reply.stopped, reply.reply_tokens) == ("length", 3)
+
+
+@needs_model
+def test_a_reply_is_weighed_token_by_token(model: LocalModel) -> None:
+    """What was sampled is within what the rule leaves, at the probabilities that were told when it was; another
+    request's reply is not, and a number that is no token is refused.
+    """
+    plain = replace(ASK, schema=None, temperature=0.8, max_tokens=16)
+    asked = [replace(plain, seed=seed) for seed in range(4)]
+    asked.append(replace(asked[0], messages=(Message(role="user", content="Where is Lisbon? One sentence."),)))
+    rule = Sampling(temperature=0.8)
+    replies = [model.sample(request) for request in asked]
+    assert model.sample(asked[0]) == replies[0]
+    for request, reply in zip(asked, replies, strict=True):
+        assert reply.ended == (len(reply.tokens) < 16)
+        choices = model.weigh(request, reply)
+        assert len(choices) == len(reply.tokens) + reply.ended
+        assert b"".join(choice.piece for choice in choices).decode() == reply.text
+        told = model._completion(request, sampled_body(request_body(request)))["choices"][0]["logprobs"]["content"]
+        assert [choice.likely[choice.place] for choice in choices] == pytest.approx(
+            [row["logprob"] for row in told][: len(choices)], abs=0.02
+        )
+        assert all(choice.place < len(rule.kept(choice.likely)) for choice in choices)
+        assert abs(surprise(choices, rule)) < 4
+    assert surprise(model.weigh(asked[0], replies[-1]), rule) > 10
+    nothing = Sampled(tokens=(), pieces=(), ended=True)
+    assert [choice.piece for choice in model.weigh(asked[0], nothing)] == [b""]
+
+
+@needs_model
+def test_a_reply_that_splits_characters_is_weighed_too(model: LocalModel) -> None:
+    """The runtime tells of the last token of such a character, and takes none of them by number."""
+    request = replace(ASK, schema=None, max_tokens=16)
+    whole = Sampled(tokens=(66, 101, 2756), pieces=(b"R", b"u", "é".encode()), ended=False)
+    assert [choice.piece for choice in model.weigh(request, whole)] == [*whole.pieces]
+    # Each of the two characters of Japanese is two tokens.
+    reply = Sampled(tokens=(66, 101, 233, 231), pieces=(b"R", b"u", "く".encode(), "ろ".encode()), ended=True)
+    assert (reply.text, set(reply.doubtful)) == ("Ruくろ", {233, 231})
+    assert [choice.piece for choice in model.weigh(request, reply)] == [*reply.pieces, b""]
+    assert model.weigh(request, replace(reply, tokens=(66, 101, 233, 233))) is None
+    cut = replace(reply, ended=False)
+    assert [choice.piece for choice in model.weigh(request, cut)] == [*reply.pieces]
+
+
+@needs_model
+def test_what_is_no_reply_of_the_model_is_not_weighed(model: LocalModel) -> None:
+    """Tokens that don't say what they are said to, bytes that are no text, a number that is no token."""
+    request = replace(ASK, schema=None, max_tokens=16)
+    assert model.weigh(request, Sampled(tokens=(66,), pieces=(b"X",), ended=True)) is None
+    for pieces, ended in (((b"R", b"\xff"), False), ((b"R", b"\xe3"), True)):
+        with pytest.raises(InputError, match="no text"):
+            model.weigh(request, Sampled(tokens=(66, 67), pieces=pieces, ended=ended))
+    with pytest.raises(EnvironmentUnusableError):
+        model.weigh(request, Sampled(tokens=(10**6,), pieces=(b"R",), ended=True))
+    assert model.reply(ASK).text
 
 
 @needs_model

@@ -3,31 +3,43 @@
 import gzip
 import json
 import random
+import re
 import sys
+import zlib
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from benchmarks.questions.distances import KINDS, SCALE, Cell, drawn, keep, kept
+from benchmarks.questions.distances import SCALE, Cell, cell_of, keep, kept
+from benchmarks.questions.fabrications import KINDS, as_output, drawn
 from benchmarks.questions.pipeline import own_questions
 from benchmarks.questions.sources import Words
 from benchmarks.questions.trials import HONEST, Tally, executions, stage_of, trials
+from benchmarks.questions.weighing import artifact, text_metric, weighed
 
 from veristate.attest.challenge import metric_named
 from veristate.attest.challenge.metrics.texts import token_distance
 from veristate.core import digest
 
 
+def pieces(text):
+    """A tokenizer: words with the blank before them, numbered by their bytes."""
+    return [(zlib.crc32(word), word) for word in re.findall(rb" ?[^ ]+| ", text.encode())]
+
+
 def bank(outputs):
-    """Texts as a bank holds them, of two questions."""
+    """Outputs as a bank holds them, of two questions."""
     source, questions = Words(), own_questions()[:2]
     return {
-        (question.id, stage, number): (
+        (question.id, stage, number): as_output(
             source.read(question, [question.paragraphs[0][0]], number)
             if stage == "read"
-            else source.answer(question, question.paragraphs[0][1], number)
+            else source.answer(question, question.paragraphs[0][1], number),
+            stage,
+            pieces,
         )
         for question in questions
         for stage in ("read", "answer")
@@ -60,21 +72,21 @@ def cells(*, far=0.9, questions=36):
 
 def test_what_is_kept_has_the_distances_and_none_of_the_texts(tmp_path):
     """Read again it is the same; distances are the metric's to four places, digests those of the texts."""
-    texts = bank(8)
-    draws = list(drawn(texts, own_questions(), seed=1))
-    made = [draw.cell({"tokens": metric_named("tokens")}) for draw in draws]
+    outputs = bank(8)
+    draws = list(drawn(outputs, own_questions(), pieces, seed=1))
+    made = [cell_of(draw, {"tokens": text_metric(metric_named("tokens"))}) for draw in draws]
     for name in ("a", "b"):
-        keep(tmp_path / name, made, {"outputs": len(texts)})
+        keep(tmp_path / name, made, {"outputs": len(outputs)})
     assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
     assert kept(tmp_path / "a") == made
-    assert [draw.texts[0] for draw in draws] == [
-        texts["own-1", "read", 0],
-        texts["own-1", "answer", 0],
-        texts["own-2", "read", 0],
-        texts["own-2", "answer", 0],
+    assert [draw.outputs[0] for draw in draws] == [
+        outputs["own-1", "read", 0],
+        outputs["own-1", "answer", 0],
+        outputs["own-2", "read", 0],
+        outputs["own-2", "answer", 0],
     ]
-    first, told = made[0], draws[0].texts
-    assert first.digests[3] == digest(told[3].encode())[:16]
+    first, told = made[0], [output.text for output in draws[0].outputs]
+    assert first.digests[3] == digest(artifact(draws[0].outputs[3]))[:16]
     execution = first.execution("tokens", [first.honest + 2, 5, 1])
     assert (
         execution[0][1] == execution[1][0] == pytest.approx(token_distance(told[first.honest + 2], told[5]), abs=1e-4)
@@ -89,7 +101,8 @@ def test_what_is_kept_has_the_distances_and_none_of_the_texts(tmp_path):
 def test_a_fabrication_is_not_judged_beside_the_output_it_was_made_from():
     """Nor is an execution given the same output twice."""
     chance = random.Random(1)
-    draw = next(drawn(bank(8), own_questions(), seed=1)).cell({"tokens": metric_named("tokens")})
+    first = next(drawn(bank(8), own_questions(), pieces, seed=1))
+    draw = cell_of(first, {"tokens": text_metric(metric_named("tokens"))})
     # The distance that only the pair of a changed text and its origin has.
     rows = [list(row) for row in draw.distances["tokens"]]
     for number, place in enumerate(draw.made_from):
@@ -106,6 +119,42 @@ def test_a_fabrication_is_not_judged_beside_the_output_it_was_made_from():
     numbered = Cell(**{name: getattr(draw, name) for name in Cell.__slots__} | {"distances": numbers, "honest": 8})
     found = executions(numbered, "tokens", chance)
     assert len({value for row in found for value in row if value}) == 15
+
+
+def test_what_is_handed_in_is_cut_where_the_stage_cuts():
+    """A longer text is cut to the stage's tokens and has not ended; a shorter one is said to have."""
+    text = " ".join(f"word{number}" for number in range(30))
+    short, long = as_output(text, "read", pieces), as_output(text, "answer", pieces)
+    assert (short.text, len(short.tokens), short.ended) == (text, 30, True)
+    assert (long.text, len(long.tokens), long.ended) == (" ".join(text.split()[:24]), 24, False)
+
+
+def test_what_a_stage_can_not_have_handed_in_is_not_weighed():
+    """Cut elsewhere than the stage cuts, longer than it can be, a text that its tokens don't say, no output at all."""
+    asked = []
+
+    class Model:
+        """It weighs whatever it is asked about."""
+
+        def weigh(self, request, reply):
+            asked.append((request, reply))
+            return ()
+
+    def handed(output):
+        return weighed(Model(), "request", "answer", output)
+
+    text = " ".join(f"word{number}" for number in range(24))
+    cut, ended = as_output(text, "answer", pieces), as_output("word0 word1", "answer", pieces)
+    assert (cut.ended, ended.ended) == (False, True)
+    assert handed(artifact(cut)) == handed(artifact(ended)) == ()
+    assert asked == [("request", cut), ("request", ended)]
+    for wrong in (replace(cut, ended=True), replace(ended, ended=False), replace(cut, tokens=cut.tokens[:-1])):
+        assert handed(artifact(wrong)) is None
+    said = json.loads(artifact(ended))
+    for broken in (said | {"text": "other"}, said | {"pieces": ["xyz", "1"]}, {"text": "word0"}, [], 7):
+        assert handed(json.dumps(broken).encode()) is None
+    assert handed(b"no JSON") is None
+    assert len(asked) == 2
 
 
 def test_an_interval_is_as_wide_as_questions_differ():

@@ -99,6 +99,61 @@ def test_what_can_not_be_used_is_named(exported, options, said):
         challenged(*options)
 
 
+WEIGHED = """
+from dataclasses import dataclass
+
+@dataclass
+class Token:
+    likely: tuple
+    place: int
+
+def drawn(inputs, seed):
+    return b"a%d" % (2 + seed[0] % 2)
+
+def weigh(inputs, output):
+    assert inputs["question"] in (b"q1", b"q9")
+    return [Token((-0.7, -0.7), None if output == b"a9" else 0)] * 5
+
+drawn.weigh = weigh
+
+def unweighed(inputs, seed):
+    return b"a2"
+"""
+
+
+def test_a_rerun_brings_the_model_that_its_metric_needs(open_recorder, tmp_path, monkeypatch):
+    """As it brings its environment; without it the metric says what is missing."""
+    sampled = replace(
+        EXACT,
+        nondeterminism="text",
+        metric="likelihood",
+        metric_parameters={"temperature": "1"},
+        threshold_rule="median",
+        threshold_parameters={"tau": "0.3"},
+        reruns_upper=3,
+    )
+    recorder = open_recorder()
+    for number in (1, 9):
+        commit(recorder, number, policy=sampled)
+    home = Home.open(recorder)
+    home.deliver()
+    export_run(home, tmp_path / "run.zip")
+    (tmp_path / "weighing_again.py").write_text(WEIGHED)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+
+    def verdict(place, rerun):
+        done = CliRunner().invoke(app, ["challenge", "run.zip", place, "--json", "--rerun", f"weighing_again:{rerun}"])
+        if done.exception and not isinstance(done.exception, SystemExit):
+            raise done.exception
+        return json.loads(done.stdout)["verdict"]
+
+    assert verdict("1", "drawn") == "consistent"
+    assert verdict("2", "drawn") == "inconsistent"
+    with pytest.raises(InputError, match="needs the model"):
+        verdict("1", "unweighed")
+
+
 def test_a_changed_export_is_not_challenged(exported):
     """Tampering is said before anything is run again."""
     data = bytearray((exported / "run.zip").read_bytes())

@@ -11,10 +11,12 @@ from veristate.core import EnvironmentUnusableError, Record
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChatRequest:
-    """One request: the whole visible history, a JSON schema that the reply must meet, and how to sample it."""
+    """One request: the whole visible history, a JSON schema that the reply must meet (None: any text), and how to
+    sample it.
+    """
 
     messages: tuple[Message, ...]
-    schema: Mapping[str, Any]
+    schema: Mapping[str, Any] | None
     temperature: float = 0.0
     seed: int = 0
     max_tokens: int = 384
@@ -53,15 +55,14 @@ def request_body(request: ChatRequest) -> dict[str, Any]:
     What a tool delivered goes under the role "user": the role "tool" is tied to function calls there, which small
     models' templates don't know.
     """
+    said = {"name": "reply", "strict": True, "schema": request.schema}
+    shape = {} if request.schema is None else {"response_format": {"type": "json_schema", "json_schema": said}}
     return {
         "messages": [
             {"role": "user" if message.role == "tool" else message.role, "content": message.content}
             for message in request.messages
         ],
-        "response_format": {
-            "type": "json_schema",
-            "json_schema": {"name": "reply", "strict": True, "schema": request.schema},
-        },
+        **shape,
         "temperature": request.temperature,
         "seed": request.seed,
         "max_tokens": request.max_tokens,

@@ -15,6 +15,14 @@ from types import MappingProxyType, TracebackType
 from typing import Any, BinaryIO, Self
 
 from veristate.agents.models.chat import ChatRequest, Reply, completion_reply, request_body
+from veristate.agents.models.tokens import (
+    Sampled,
+    TokenChoice,
+    choices_of,
+    sampled_body,
+    sampled_of,
+    weighing_body,
+)
 from veristate.agents.namespace.wire import receive, send
 from veristate.agents.state import Message
 from veristate.core import EnvironmentUnusableError, InputError
@@ -107,12 +115,45 @@ class LocalModel:
         Raises: EnvironmentUnusableError past the deadline, when the process is lost or can't be started, and for a
         history that does not fit the context.
         """
+        reply = completion_reply(self._completion(request, request_body(request)))
+        self._before = (*request.messages, Message(role="assistant", content=reply.text))
+        return reply
+
+    def sample(self, request: ChatRequest) -> Sampled:
+        """The reply with its tokens. Raises: EnvironmentUnusableError as `reply`."""
+        sampled = sampled_of(self._completion(request, sampled_body(request_body(request))))
+        self._before = (*request.messages, Message(role="assistant", content=sampled.text))
+        return sampled
+
+    def weigh(self, request: ChatRequest, reply: Sampled) -> tuple[TokenChoice, ...] | None:
+        """How likely the model finds each token of a reply to the request, and the end where it is said to have ended.
+        Temperature and seed of the request play no part. None when the tokens don't stand for these pieces, or split a
+        character otherwise than the model would.
+
+        Raises: InputError for a reply that is no text; EnvironmentUnusableError as `reply`, and for a number that is no
+        token of the model.
+        """
+        body = request_body(request)
+        several = [n for n, piece in reply.doubtful.items() if not self._stands_alone(request, n, piece)]
+        completion = self._completion(request, weighing_body(body, reply, several))
+        self._before = (*request.messages, Message(role="assistant", content=""))
+        return choices_of(completion, reply)
+
+    def _stands_alone(self, request: ChatRequest, number: int, piece: bytes) -> bool:
+        """Whether the one token says all of the piece: the runtime does not take a part of a character by itself."""
+        alone = Sampled(tokens=(number,), pieces=(piece,), ended=False)
+        completion = self._completion(request, weighing_body(request_body(request), alone))
+        self._before = (*request.messages, Message(role="assistant", content=""))
+        return "choices" in completion and choices_of(completion, alone) is not None
+
+    def _completion(self, request: ChatRequest, body: Mapping[str, Any]) -> Any:
+        """What the model's process answers. Raises: EnvironmentUnusableError when it gives none."""
         serving = self._serving or _Serving(self._weights, self._context)
         before, self._before, self._serving = self._before, (), None
         continued = self._keep_prefix and bool(before) and request.messages[: len(before)] == before
         goes_on = continued or (self._keep_prompt and request.messages == before[:-1])
         try:
-            outcome = serving.ask({**request_body(request), "cache_prompt": goes_on}, seconds=self._deadline_s)
+            outcome = serving.ask({**body, "cache_prompt": goes_on}, seconds=self._deadline_s)
         except (OSError, EOFError, ValueError) as error:
             how = serving.end()
             why = f"no reply within {self._deadline_s:g} s" if isinstance(error, TimeoutError) else f"it {how}"
@@ -123,9 +164,7 @@ class LocalModel:
         self._serving = serving
         if "failed" in outcome:
             raise EnvironmentUnusableError(f"the local model refused the request: {outcome['failed'][:300]}")
-        reply = completion_reply(outcome["completion"])
-        self._before = (*request.messages, Message(role="assistant", content=reply.text))
-        return reply
+        return outcome["completion"]
 
     def close(self) -> None:
         """Returns when the model's process has ended. A later request starts a new one."""

@@ -10,7 +10,15 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from veristate.attest.challenge.challenge import Finding, Judgement
-from veristate.attest.challenge.steps import Calibrated, Step, StepRerun, challenge_step, step_of
+from veristate.attest.challenge.steps import (
+    NO_MODELS,
+    Calibrated,
+    MetricModels,
+    Step,
+    StepRerun,
+    challenge_step,
+    step_of,
+)
 from veristate.attest.commitments import Committed, Recorder
 from veristate.attest.export import Export, ExportedStep
 from veristate.core import InputError, UndecidedError, VeristateError, canonical_bytes
@@ -50,6 +58,7 @@ def make_canary(
     *,
     environment: Mapping[str, str],
     calibrated: Calibrated | None = None,
+    models: MetricModels = NO_MODELS,
 ) -> Committed:
     """The commitment to a canary that repeats `step`, which was rerun for it here and was consistent.
 
@@ -67,7 +76,7 @@ def make_canary(
             given.append(output)
         return output
 
-    judged = challenge_step(step, kept, seeds, environment=environment, calibrated=calibrated)
+    judged = challenge_step(step, kept, seeds, environment=environment, calibrated=calibrated, models=models)
     if judged.finding is not Finding.CONSISTENT:
         raise UndecidedError(f"the step is {judged.finding} here ({judged.reason}); no canary is made of it")
     context = {name: data for name, data in step.context.items() if data is not None}
@@ -92,6 +101,7 @@ def check_canaries(
     *,
     environment: Callable[[Canary], Mapping[str, str]],
     calibrated: Calibrated | None = None,
+    models: MetricModels = NO_MODELS,
 ) -> tuple[CheckedCanary, ...]:
     """Each canary rerun and judged by its own policy. One that can't be run or judged here is undecided, for the reason
     given: the recorder chose its inputs, and must not keep anybody so from challenging another step.
@@ -100,7 +110,7 @@ def check_canaries(
     def judged(one: Canary) -> Judgement:
         try:
             here = environment(one)
-            return challenge_step(one.step, rerun, seeds(one), environment=here, calibrated=calibrated)
+            return challenge_step(one.step, rerun, seeds(one), environment=here, calibrated=calibrated, models=models)
         except (VeristateError, ValueError, LookupError, TypeError, OSError) as error:
             why = str(error) if isinstance(error, VeristateError) else repr(error)
             return Judgement(finding=Finding.UNDECIDED, reason=why, reruns=0, alpha="unknown")

@@ -3,10 +3,11 @@
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from statistics import median
 
 from veristate.attest.challenge.challenge import Finding, Judgement, challenge
-from veristate.attest.challenge.metrics import Embed, Metric, metric_named
+from veristate.attest.challenge.metrics import Embed, Metric, Weighed, metric_named
 from veristate.attest.challenge.plan import Calibration, Plan
 from veristate.attest.commitments import Commitment, Policy, read_record
 from veristate.attest.export import Export, ExportedStep
@@ -14,6 +15,8 @@ from veristate.core import InputError, TamperError, UndecidedError
 
 # Runs the step again on its inputs, by name, under a seed: the output that is compared, None when it gave none.
 StepRerun = Callable[[Mapping[str, bytes], bytes], bytes | None]
+# Weighs an output token by token, given the step's inputs: what the likelihood metric needs of the policy's model.
+StepWeigh = Callable[[Mapping[str, bytes], bytes], Sequence[Weighed] | None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,6 +40,17 @@ class Calibrated:
 
     plan: Plan
     calibration: Calibration
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MetricModels:
+    """Models that some metrics need and the challenger brings: a text's embedding, an output's weighed tokens."""
+
+    embed: Embed | None = None
+    weigh: StepWeigh | None = None
+
+
+NO_MODELS = MetricModels()
 
 
 def read_step(export: Export, which: str) -> Step:
@@ -76,7 +90,7 @@ def challenge_step(
     environment: Mapping[str, str],
     calibrated: Calibrated | None = None,
     drifted: bool = False,
-    embed: Embed | None = None,
+    models: MetricModels = NO_MODELS,
 ) -> Judgement:
     """The judgement of a step by its policy's rule: equal, median (a fixed threshold tau), or path.
 
@@ -91,7 +105,8 @@ def challenge_step(
     if committed is None or len(inputs) < len(step.inputs):
         missing = [name for name in step.inputs if name not in inputs] + [step.compared] * (committed is None)
         return _without(Finding.UNAVAILABLE, f"not handed out: {', '.join(missing)}")
-    metric = metric_named(policy.metric, _but_output(policy.metric_parameters), embed)
+    weigh = None if models.weigh is None else partial(models.weigh, inputs)
+    metric = metric_named(policy.metric, _but_output(policy.metric_parameters), models.embed, weigh)
     differing = sorted(name for name, value in policy.environment.items() if environment.get(name) != value)
     allowed = list(seeds)[: policy.reruns_upper]
 

@@ -22,6 +22,7 @@ from veristate.attest.challenge import (
 from veristate.core import EnvironmentUnusableError, InputError
 from veristate.interfaces.cli import options as given
 from veristate.interfaces.cli import reruns
+from veristate.interfaces.cli.opening import open_recorder
 
 app = typer.Typer(
     help="Canaries: steps known to repeat. When one no longer does, the environment drifted and nobody is accused.",
@@ -47,7 +48,7 @@ def make(
     """
     chosen = read_step(reruns.read_run(store, None), step)
     runner = reruns.runner_of(rerun, chosen, folder=folder, recorded_here=True, unconfined=unconfined)
-    with reruns.open_store(store) as recorder:
+    with open_recorder(store) as recorder:
         made = make_canary(
             recorder,
             chosen,
@@ -55,6 +56,7 @@ def make(
             rerun_seeds(secrets.token_bytes(32), chosen.policy.reruns_upper),
             environment=runner.here(chosen, environment),
             calibrated=reruns.read_calibrated(plan, calibration),
+            models=runner.models,
         )
         done = Home.open(recorder).deliver()
     said = {"stage": made.commitment.stage, "execution": made.commitment.execution, "of": chosen.commitment.digest}
@@ -114,6 +116,7 @@ def check(
             lambda canary: rerun_seeds(secrets.token_bytes(32), canary.step.policy.reruns_upper),
             environment=partial(_here, runner, environment),
             calibrated=calibrated,
+            models=runner.models,
         )
     typer.echo(json.dumps({"canaries": contents(checked)}) if json_output else "\n".join(lines(checked)))
     if any(one.drifted for one in checked):

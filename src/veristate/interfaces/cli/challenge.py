@@ -74,6 +74,7 @@ def run(
         lambda one: rerun_seeds(bytes.fromhex(digest(beginning + one.of.encode())), one.step.policy.reruns_upper),
         environment=lambda _one: here,
         calibrated=calibrated,
+        models=runner.models,
     )
     judgement = challenge_step(
         chosen,
@@ -81,6 +82,7 @@ def run(
         rerun_seeds(beginning, chosen.policy.reruns_upper),
         environment=here,
         calibrated=calibrated,
+        models=runner.models,
         drifted=drifted or any(one.drifted for one in checked),
     )
     if json_output:

@@ -12,9 +12,10 @@ from typing import Annotated, Any
 
 import typer
 
-from veristate.attest import Export, Home, Recorder, export_run, read_export, read_trust, unix_seconds
-from veristate.attest.challenge import Calibrated, Calibration, Plan, Step, StepRerun, rerun_of
+from veristate.attest import Export, Home, export_run, read_export, unix_seconds
+from veristate.attest.challenge import NO_MODELS, Calibrated, Calibration, MetricModels, Plan, Step, StepRerun, rerun_of
 from veristate.core import InputError, TamperError, UndecidedError
+from veristate.interfaces.cli.opening import open_recorder, read_policy
 
 # Stages that veristate commits to by itself, and the module that runs each again.
 SCREENING = "veristate.screening.challenging"
@@ -62,10 +63,11 @@ Seed = Annotated[str | None, typer.Option("--seed", help="Hexadecimal seed of an
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Runner:
-    """How a step is run again here, and what this machine's environment is."""
+    """How a step is run again here, what this machine's environment is, and the models that its metric needs."""
 
     rerun: StepRerun
     environment: Callable[[Mapping[str, bytes]], Mapping[str, str]]
+    models: MetricModels = NO_MODELS
 
     def here(self, step: Step, pairs: list[str] | None) -> dict[str, str]:
         """The environment for a step, also as far as the user names it; what is not handed out tells nothing."""
@@ -76,21 +78,12 @@ class Runner:
 
 def read_run(run: Path, policy: Path | None) -> Export:
     """The export, nothing wrong with it; made on the spot for a store of this machine."""
-    if policy is not None and not policy.is_file():
-        raise InputError(f"--policy {policy}: no such file; it names the logs and witnesses to believe")
-    trust = read_trust(policy) if policy else None
+    trust = read_policy(policy) if policy else None
     if not run.is_dir():
         return read_export(run, trust, now=unix_seconds()).require()
-    with tempfile.TemporaryDirectory() as folder, open_store(run) as recorder:
+    with tempfile.TemporaryDirectory() as folder, open_recorder(run) as recorder:
         export_run(Home.open(recorder), Path(folder) / "run.zip")
         return read_export(Path(folder) / "run.zip", trust, now=unix_seconds()).require()
-
-
-def open_store(run: Path) -> Recorder:
-    """The recorder of a store on this machine. Raises: InputError when there is none."""
-    if not (run / "keys").is_dir():
-        raise InputError(f"{run}: nothing was committed to there")
-    return Recorder.open(run)
 
 
 def runner_of(
@@ -145,9 +138,13 @@ def _named(name: str) -> Runner:
         found: Any = getattr(import_module(module_name), attribute)
     except (ImportError, AttributeError, ValueError) as error:
         raise InputError(f"--rerun {name}: {error}; name your own as module:function") from error
-    # A stage knows its own arguments; any other function takes inputs and seed.
+    # A stage knows its own arguments; any other function takes inputs and seed. What else it brings it carries along.
     function = rerun_of(found) if hasattr(found, "__wrapped__") else found
-    return Runner(rerun=_quiet(function), environment=getattr(found, "environment", lambda _inputs: {}))
+    return Runner(
+        rerun=_quiet(function),
+        environment=getattr(found, "environment", lambda _inputs: {}),
+        models=MetricModels(embed=getattr(found, "embed", None), weigh=getattr(found, "weigh", None)),
+    )
 
 
 def _quiet(rerun: StepRerun) -> StepRerun:

@@ -3,9 +3,11 @@
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from dataclasses import fields
+from functools import cache, partial
 from typing import Any
 
+from veristate.attest.challenge.metrics.likelihood import Sampling, Weighed, surprise, surprise_distance
 from veristate.attest.challenge.metrics.lists import ranking_distance, set_distance
 from veristate.attest.challenge.metrics.numbers import numeric_distance
 from veristate.attest.challenge.metrics.structures import FieldDistance, structured_distance
@@ -14,14 +16,23 @@ from veristate.core import InputError
 
 Metric = Callable[[bytes, bytes], float]
 Embed = Callable[[str], Sequence[float]]
+# An output token by token; None for what is no output of the policy's model.
+Weigh = Callable[[bytes], Sequence[Weighed] | None]
 _VALUES: Mapping[str, FieldDistance] = {"set": set_distance, "ranking": ranking_distance}
 
 
-def metric_named(name: str, parameters: Mapping[str, str] | None = None, embed: Embed | None = None) -> Metric:
-    """The metric of a policy: digest, numeric, set, ranking, tokens, embedding or structured.
+def metric_named(
+    name: str,
+    parameters: Mapping[str, str] | None = None,
+    embed: Embed | None = None,
+    weigh: Weigh | None = None,
+) -> Metric:
+    """The metric of a policy: digest, numeric, set, ranking, tokens, embedding, likelihood or structured.
 
     `numeric` takes absolute= and relative= tolerances. `structured` takes field.NAME="weight metric" and the tolerances
-    of its numeric fields. `embedding` needs `embed`, which the challenger brings.
+    of its numeric fields. `embedding` needs `embed`, which the challenger brings. `likelihood` takes the sampling rule
+    (temperature=, and top_k=, top_p=, min_p= where they are not llama.cpp's), and needs `weigh`: the policy's model,
+    given the step's inputs.
     Raises: InputError for an unknown metric, a parameter that does not belong to it, or one that is no number.
     """
     given = dict(parameters or {})
@@ -31,6 +42,8 @@ def metric_named(name: str, parameters: Mapping[str, str] | None = None, embed: 
     if name in ("tokens", "embedding"):
         _none_left(name, given)
         return partial(_of_texts, _text_distance(name, embed))
+    if name == "likelihood":
+        return _likelihood(_sampling(name, given), weigh)
     distance = _structured(given, embed) if name == "structured" else _of_values(name, given, embed)
     _none_left(name, given)
     return partial(_of_json, distance)
@@ -48,7 +61,8 @@ def _of_values(name: str, given: dict[str, str], embed: Embed | None) -> FieldDi
     if name == "equal":
         return lambda a, b: float(a != b)
     raise InputError(
-        f"no metric is called {name!r}; use digest, equal, numeric, set, ranking, tokens, embedding or structured"
+        f"no metric is called {name!r}; use digest, equal, numeric, set, ranking, tokens, embedding, likelihood or "
+        "structured"
     )
 
 
@@ -64,6 +78,26 @@ def _structured(given: dict[str, str], embed: Embed | None) -> FieldDistance:
     if not fields or not any(weight > 0 for weight, _ in fields.values()):
         raise InputError("a structured metric needs at least one field that weighs something")
     return partial(structured_distance, fields=fields)
+
+
+def _sampling(name: str, given: dict[str, str]) -> Sampling:
+    if "temperature" not in given:
+        raise InputError("the likelihood metric needs the temperature that outputs were sampled at")
+    limits = {part.name: _number(given.pop(part.name), part.name) for part in fields(Sampling) if part.name in given}
+    _none_left(name, given)
+    return Sampling(**limits)
+
+
+def _likelihood(sampling: Sampling, weigh: Weigh | None) -> Metric:
+    if weigh is None:
+        raise InputError("the likelihood metric needs the model that the policy's environment names")
+
+    @cache
+    def surprised(output: bytes) -> float:
+        weighed = weigh(output)
+        return math.inf if weighed is None else surprise(weighed, sampling)
+
+    return lambda a, b: 0.0 if a == b else surprise_distance(surprised(a), surprised(b))
 
 
 def _text_distance(name: str, embed: Embed | None) -> Callable[[str, str], float]:

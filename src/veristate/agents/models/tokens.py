@@ -1,0 +1,119 @@
+"""Replies token by token: as they were sampled, and how likely the model finds each token of a given one."""
+
+import json
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from veristate.core import EnvironmentUnusableError, InputError
+
+LIKELY = 60  # tokens whose probabilities are asked for: more than a sampling rule leaves
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sampled:
+    """A reply as it was sampled: its tokens by number, the bytes of each, and whether the model ended it by itself.
+
+    The runtime tells of no token that ends within a character: the one that completes it stands for all of them.
+    """
+
+    tokens: tuple[int, ...]
+    pieces: tuple[bytes, ...]
+    ended: bool
+
+    @property
+    def text(self) -> str:
+        """What the tokens say."""
+        return b"".join(self.pieces).decode("utf-8", "replace")
+
+    @property
+    def doubtful(self) -> dict[int, bytes]:
+        """The tokens, by number, that may stand for several: one character of several bytes, after a blank or not."""
+        parts = zip(self.tokens, self.pieces, strict=True)
+        return {number: piece for number, piece in parts if not piece.isascii() and _characters(piece) == 1}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TokenChoice:
+    """One place of a reply: the log-probabilities of the likeliest tokens there, descending, which of them was chosen
+    (None: none of these), and the bytes that it stands for; none for the end.
+    """
+
+    likely: tuple[float, ...]
+    place: int | None
+    piece: bytes
+
+
+def sampled_body(body: Mapping[str, Any]) -> dict[str, Any]:
+    """The request whose completion also names its tokens."""
+    return {**body, "logprobs": True, "top_logprobs": 1}
+
+
+def sampled_of(completion: Any) -> Sampled:
+    """The reply that such a completion holds. Raises: EnvironmentUnusableError when it names no tokens."""
+    try:
+        choice = completion["choices"][0]
+        tokens = [(int(row["id"]), bytes(row["bytes"])) for row in choice["logprobs"]["content"]]
+        ended = choice["finish_reason"] == "stop"
+    except (KeyError, IndexError, TypeError, ValueError) as error:
+        raise EnvironmentUnusableError(
+            f"the completion names no tokens ({error!r}): {str(completion)[:300]}"
+        ) from error
+    said = [(number, piece) for number, piece in tokens if piece]  # the end is a token without bytes
+    return Sampled(tokens=tuple(number for number, _ in said), pieces=tuple(piece for _, piece in said), ended=ended)
+
+
+def weighing_body(body: Mapping[str, Any], reply: Sampled, by_text: Collection[int] = ()) -> dict[str, Any]:
+    """The request that can only be answered with this reply, and tells how likely each token was.
+
+    Tokens are forced by number, which the runtime does not take for parts of a character: those of `by_text` are forced
+    as the text that they complete. Probabilities are the model's own, before any sampling rule and before the grammar.
+    Raises: InputError when the reply is no text.
+    """
+    spelt, most = [], len(reply.tokens) + reply.ended
+    for number, piece in zip(reply.tokens, reply.pieces, strict=True):
+        try:
+            text = piece.decode()
+        except UnicodeDecodeError as error:
+            raise InputError(f"the reply is no text: {error}") from error
+        if number in by_text:
+            spelt.append(json.dumps(text, ensure_ascii=False))
+            most += len(piece)
+        else:
+            spelt.append(f"<[{number}]>")
+    forced = "root ::= " + (" ".join(spelt) or '""')
+    asked = {"grammar": forced, "temperature": 0.0, "logprobs": True, "top_logprobs": LIKELY, "max_tokens": most}
+    return {name: value for name, value in body.items() if name != "response_format"} | asked
+
+
+def choices_of(completion: Any, reply: Sampled) -> tuple[TokenChoice, ...] | None:
+    """What such a completion tells of each place; None when the model gave the same text in other tokens.
+
+    Raises: EnvironmentUnusableError when it tells of no tokens.
+    """
+    try:
+        rows = completion["choices"][0]["logprobs"]["content"]
+        found = [(int(row["id"]), _choice(row)) for row in rows]
+    except (KeyError, IndexError, TypeError, ValueError) as error:
+        what = str(completion)[:300]
+        raise EnvironmentUnusableError(f"the completion weighs no tokens ({error!r}): {what}") from error
+    held = len(reply.tokens)
+    given = [(number, choice.piece) for number, choice in found[:held]]
+    right = given == list(zip(reply.tokens, reply.pieces, strict=True)) and len(found) >= held + reply.ended
+    return tuple(choice for _, choice in found[: held + reply.ended]) if right else None
+
+
+def _characters(piece: bytes) -> int:
+    """How many characters a piece has, blanks around them apart."""
+    return len(piece.decode("utf-8", "replace").strip())
+
+
+def _choice(row: Mapping[str, Any]) -> TokenChoice:
+    likely = sorted(((float(other["logprob"]), int(other["id"])) for other in row["top_logprobs"]), reverse=True)
+    numbers = [number for _, number in likely]
+    chosen = int(row["id"])
+    return TokenChoice(
+        likely=tuple(value for value, _ in likely),
+        place=numbers.index(chosen) if chosen in numbers else None,
+        piece=bytes(row["bytes"]),
+    )
