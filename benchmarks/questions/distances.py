@@ -18,7 +18,7 @@ from pathlib import Path
 from benchmarks.questions.bank import saved
 from benchmarks.questions.fabrications import Drawn, drawn
 from benchmarks.questions.pipeline import own_questions, public_questions
-from benchmarks.questions.weighing import artifact, likelihood, small_tokenizer, text_metric
+from benchmarks.questions.weighing import likelihood, small_tokenizer, text_metric
 from benchmarks.record import RESULTS, note
 from veristate.agents.models import LocalModel
 from veristate.attest.challenge import Distances, Embed, Metric, metric_named
@@ -52,7 +52,7 @@ class Cell:
 
 def cell_of(draw: Drawn, metrics: Mapping[str, Metric]) -> Cell:
     """What is kept of the outputs of a question and stage."""
-    outputs = [artifact(output) for output in draw.outputs]
+    outputs = [output.to_bytes() for output in draw.outputs]
     return Cell(
         question=draw.question,
         stage=draw.stage,

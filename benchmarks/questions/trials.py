@@ -10,6 +10,7 @@ import random
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 
 import numpy as np
 
@@ -22,6 +23,7 @@ HONEST = "honest"
 ALPHA = 0.05
 FEWEST = 19  # questions that alpha .05 needs to calibrate with
 CELL_EXECUTIONS = 60  # of each design cell
+WEIGHTS = (2.0, 100.0)  # of the prior spread: every question has its own, or all have one
 BOOTSTRAPS = 2000
 
 
@@ -81,11 +83,11 @@ def executions(cell: Cell, metric: str, chance: random.Random, *, kind: str = HO
     return cell.execution(metric, [cell.honest + number, *chance.sample(others, K)])
 
 
-def design_power(cells: Sequence[Cell], metric: str, *, seed: int = 6) -> float:
+def design_power(cells: Sequence[Cell], metric: str, weight: float, *, seed: int = 6) -> float:
     """How many fabrications of all kinds the path test would catch on the design's own questions, each kind as much."""
     chance = random.Random(seed)
     drawn = [executions(cell, metric, chance) for cell in cells for _ in range(CELL_EXECUTIONS)]
-    plan = design(drawn, alpha=ALPHA, reruns=K)
+    plan = design(drawn, alpha=ALPHA, reruns=K, weight=weight)
     critical = float(np.quantile([largest(plan, execution) for execution in drawn], 1 - ALPHA))
     found = [
         largest(plan, executions(cell, metric, chance, kind=kind)) > critical
@@ -104,16 +106,18 @@ def largest(plan: Plan, execution: Distances) -> float:
 def stage_of(cells: Sequence[Cell], stage: str, *, metric: str | None = None, seed: int = 2) -> Stage:
     """A stage, its design made from the questions written for this repository, its trials from the public ones.
 
-    Where no metric is named it is the one with most power on the design's questions.
+    The weight of the prior spread is the one with most power on the design's questions, and so is the metric where none
+    is named.
     """
     usable = [cell for cell in cells if cell.stage == stage and cell.honest > K + 1]
     own = [cell for cell in usable if cell.question.startswith("own-")]
     chance = random.Random(f"{seed}/{stage}")
-    chosen = metric or max(own[0].distances, key=lambda name: design_power(own, name))
+    named = [metric] if metric else list(own[0].distances)
+    chosen, weight = max(product(named, WEIGHTS), key=lambda pair: design_power(own, *pair))
     drawn = [executions(cell, chosen, chance) for cell in own for _ in range(CELL_EXECUTIONS)]
     return Stage(
         metric=chosen,
-        plan=design(drawn, alpha=ALPHA, reruns=K),
+        plan=design(drawn, alpha=ALPHA, reruns=K, weight=weight),
         cells=tuple(cell for cell in usable if cell not in own),
     )
 

@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 from functools import cache, partial
 from pathlib import Path
 
-from benchmarks.questions.bank import Place, as_row, from_row
+from benchmarks.questions.bank import Place
 from benchmarks.questions.fabrications import Tokenizer
 from benchmarks.questions.pipeline import LONGEST, TEMPERATURE, Question, answer_request, read_request, retrieve
 from veristate.agents.models import ChatRequest, LocalModel, Sampled, TokenChoice, small_model_weights
@@ -17,11 +17,6 @@ from veristate.attest.challenge import Metric, Weigh, metric_named
 from veristate.core import InputError
 
 RULE = {"temperature": str(TEMPERATURE)}  # and llama.cpp's own limits
-
-
-def artifact(output: Sampled) -> bytes:
-    """An output as a stage commits to it."""
-    return json.dumps(as_row(output)).encode()
 
 
 def text_metric(metric: Metric) -> Metric:
@@ -44,7 +39,7 @@ def weighed(model: LocalModel, request: ChatRequest, stage: str, output: bytes) 
     elsewhere than the stage cuts.
     """
     try:
-        reply = from_row(json.loads(output))
+        reply = Sampled.from_bytes(output)
         longest = LONGEST[stage]
         # What the stage cuts is as long as can be, but for the tokens of characters that the runtime doesn't tell of.
         if len(reply.tokens) + reply.ended > longest or not (
@@ -52,7 +47,7 @@ def weighed(model: LocalModel, request: ChatRequest, stage: str, output: bytes) 
         ):
             return None
         return model.weigh(request, reply)
-    except (ValueError, LookupError, TypeError, InputError):
+    except InputError:
         return None
 
 

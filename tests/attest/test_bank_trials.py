@@ -18,7 +18,7 @@ from benchmarks.questions.fabrications import KINDS, as_output, drawn
 from benchmarks.questions.pipeline import own_questions
 from benchmarks.questions.sources import Words
 from benchmarks.questions.trials import HONEST, Tally, executions, stage_of, trials
-from benchmarks.questions.weighing import artifact, text_metric, weighed
+from benchmarks.questions.weighing import text_metric, weighed
 
 from veristate.attest.challenge import metric_named
 from veristate.attest.challenge.metrics.texts import token_distance
@@ -86,7 +86,7 @@ def test_what_is_kept_has_the_distances_and_none_of_the_texts(tmp_path):
         outputs["own-2", "answer", 0],
     ]
     first, told = made[0], [output.text for output in draws[0].outputs]
-    assert first.digests[3] == digest(artifact(draws[0].outputs[3]))[:16]
+    assert first.digests[3] == digest(draws[0].outputs[3].to_bytes())[:16]
     execution = first.execution("tokens", [first.honest + 2, 5, 1])
     assert (
         execution[0][1] == execution[1][0] == pytest.approx(token_distance(told[first.honest + 2], told[5]), abs=1e-4)
@@ -146,11 +146,11 @@ def test_what_a_stage_can_not_have_handed_in_is_not_weighed():
     text = " ".join(f"word{number}" for number in range(24))
     cut, ended = as_output(text, "answer", pieces), as_output("word0 word1", "answer", pieces)
     assert (cut.ended, ended.ended) == (False, True)
-    assert handed(artifact(cut)) == handed(artifact(ended)) == ()
+    assert handed(cut.to_bytes()) == handed(ended.to_bytes()) == ()
     assert asked == [("request", cut), ("request", ended)]
     for wrong in (replace(cut, ended=True), replace(ended, ended=False), replace(cut, tokens=cut.tokens[:-1])):
-        assert handed(artifact(wrong)) is None
-    said = json.loads(artifact(ended))
+        assert handed(wrong.to_bytes()) is None
+    said = json.loads(ended.to_bytes())
     for broken in (said | {"text": "other"}, said | {"pieces": ["xyz", "1"]}, {"text": "word0"}, [], 7):
         assert handed(json.dumps(broken).encode()) is None
     assert handed(b"no JSON") is None

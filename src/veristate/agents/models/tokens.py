@@ -3,10 +3,11 @@
 import json
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
-from veristate.core import EnvironmentUnusableError, InputError
+from veristate.core import EnvironmentUnusableError, InputError, canonical_bytes
 
+_CUT_UPPER = 4  # bytes: what is shown of a character that was cut off, of which no token is told
 LIKELY = 60  # tokens whose probabilities are asked for: more than a sampling rule leaves
 
 
@@ -25,6 +26,24 @@ class Sampled:
     def text(self) -> str:
         """What the tokens say."""
         return b"".join(self.pieces).decode("utf-8", "replace")
+
+    def to_bytes(self) -> bytes:
+        """The reply as a committed output has it, canonical JSON: its text for who reads it, pieces in hexadecimal."""
+        said = {"text": self.text, "tokens": list(self.tokens), "ended": self.ended}
+        return canonical_bytes(said | {"pieces": [piece.hex() for piece in self.pieces]})
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Self:
+        """The reply in such an output. Raises: InputError when it is none, or its text is not what its tokens say."""
+        try:
+            said = json.loads(data)
+            pieces = tuple(bytes.fromhex(piece) for piece in said["pieces"])
+            found = cls(tokens=tuple(map(int, said["tokens"])), pieces=pieces, ended=said["ended"] is True)
+            if found.text != said["text"] or len(found.tokens) != len(pieces):
+                raise ValueError("its text is not what its tokens say")
+        except (ValueError, LookupError, TypeError, RecursionError) as error:
+            raise InputError(f"not a reply in tokens: {error!r}") from error
+        return found
 
     @property
     def doubtful(self) -> dict[int, bytes]:
@@ -53,14 +72,29 @@ def sampled_of(completion: Any) -> Sampled:
     """The reply that such a completion holds. Raises: EnvironmentUnusableError when it names no tokens."""
     try:
         choice = completion["choices"][0]
-        tokens = [(int(row["id"]), bytes(row["bytes"])) for row in choice["logprobs"]["content"]]
+        rows = [(int(row["id"]), bytes(row["bytes"])) for row in choice["logprobs"]["content"]]
+        said = (choice["message"].get("content") or "").encode()
         ended = choice["finish_reason"] == "stop"
-    except (KeyError, IndexError, TypeError, ValueError) as error:
-        raise EnvironmentUnusableError(
-            f"the completion names no tokens ({error!r}): {str(completion)[:300]}"
-        ) from error
-    said = [(number, piece) for number, piece in tokens if piece]  # the end is a token without bytes
-    return Sampled(tokens=tuple(number for number, _ in said), pieces=tuple(piece for _, piece in said), ended=ended)
+    except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
+        what = str(completion)[:300]
+        raise EnvironmentUnusableError(f"the completion names no tokens ({error!r}): {what}") from error
+    tokens, pieces, at = [], [], 0
+    for number, piece in rows:
+        if not piece:
+            continue  # the end is a token without bytes
+        whole = piece if said.startswith(piece, at) else _next_character(said[at:])
+        tokens.append(number)
+        pieces.append(whole)
+        at += len(whole)
+    if b"" in pieces or len(said) - at > _CUT_UPPER:
+        raise EnvironmentUnusableError(f"the completion's tokens are not its text: {str(completion)[:300]}")
+    return Sampled(tokens=tuple(tokens), pieces=tuple(pieces), ended=ended)
+
+
+def _next_character(said: bytes) -> bytes:
+    """The first character, with the blank before it: of a split one the runtime may tell the last bytes alone."""
+    text = said.decode()
+    return text[: 2 if text.startswith(" ") else 1].encode()
 
 
 def weighing_body(body: Mapping[str, Any], reply: Sampled, by_text: Collection[int] = ()) -> dict[str, Any]:
@@ -98,9 +132,12 @@ def choices_of(completion: Any, reply: Sampled) -> tuple[TokenChoice, ...] | Non
         what = str(completion)[:300]
         raise EnvironmentUnusableError(f"the completion weighs no tokens ({error!r}): {what}") from error
     held = len(reply.tokens)
-    given = [(number, choice.piece) for number, choice in found[:held]]
-    right = given == list(zip(reply.tokens, reply.pieces, strict=True)) and len(found) >= held + reply.ended
-    return tuple(choice for _, choice in found[: held + reply.ended]) if right else None
+    given = [number for number, _ in found[:held]]
+    pieces = zip(found, reply.pieces, strict=False)
+    right = given == list(reply.tokens) and len(found) >= held + reply.ended
+    if not right or any(choice.piece != piece and number not in reply.doubtful for (number, choice), piece in pieces):
+        return None
+    return tuple(choice for _, choice in found[: held + reply.ended])
 
 
 def _characters(piece: bytes) -> int:

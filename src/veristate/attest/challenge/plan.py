@@ -80,6 +80,8 @@ def design(
 ) -> Plan:
     """A plan from executions that are used for nothing else: prior spread, floor, and each score's usual upper end.
 
+    The prior spread weighs as much as `weight` reruns: much where honest outputs of all inputs are equally far apart.
+
     Maths: the prior is the geometric mean of the executions' median spreads, b_j the (1 - alpha) quantile of S_j.
     Shapes: each [reruns + 1, reruns + 1] or larger. Raises: InputError for too few executions or outputs.
     """
@@ -104,7 +106,10 @@ def design(
 
 
 def calibrate(plan: Plan, executions: Sequence[Distances]) -> Calibration:
-    """The calibration of honest executions, none of which was used in the design. Raises: InputError as `path_of`."""
+    """The calibration of honest executions, none of which was used in the design.
+
+    Each is of an input and of seeds of its own: what shares a seed is alike. Raises: InputError as `path_of`.
+    """
     cut = [_cut(distances, plan.reruns) for distances in executions]
     largest = sorted(plan.running(path_of(d, plan.spread))[-1] for d in cut)
     found = Calibration(plan=plan.digest, largest=tuple(map(decimal_string, largest)), detectable=None)
