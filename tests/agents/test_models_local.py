@@ -123,7 +123,7 @@ def test_a_reply_is_weighed_token_by_token(model: LocalModel) -> None:
         assert [choice.likely[choice.place] for choice in choices] == pytest.approx(
             [row["logprob"] for row in told][: len(choices)], abs=0.02
         )
-        assert all(choice.place < len(rule.kept(choice.likely)) for choice in choices)
+        assert all(choice.place < rule.wider.kept(choice.likely) for choice in choices)
         assert abs(surprise(choices, rule)) < 4
     assert surprise(model.weigh(asked[0], replies[-1]), rule) > 10
     nothing = Sampled(tokens=(), pieces=(), ended=True)

@@ -6,15 +6,18 @@ is a draw: its surprise has mean 0 and deviation 1 whatever the input, and it ho
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Protocol
 
 from veristate.core import InputError
 
 OUTSIDE = 10.0  # standard deviations that a token counts which the sampling rule leaves out
 _HALF = 20.0  # the difference of surprises at which the distance is half
-_SLACK = 0.01  # of the rule's limits: last bits of a probability must not put a token outside
 _RESOLUTION = 0.25  # variance of a token: a text of near-certain tokens has hardly any of its own
+# A token counts as outside only where a rule with limits this much wider would leave it out too: the recorder's
+# probabilities are the challenger's but for how their passes were batched, which moved ratios of four-bit weights by
+# up to 1.9 (docs/decisions, 31).
+_WIDER = 2.0
 
 
 class Weighed(Protocol):
@@ -48,19 +51,20 @@ class Sampling:
             limits = ", ".join(f"{part.name} {getattr(self, part.name)}" for part in fields(self))
             raise InputError(f"a sampling rule of {limits} draws nothing")
 
-    def kept(self, likely: Sequence[float]) -> list[float]:
-        """The log-probabilities with which the rule draws the first of the likeliest tokens, as many as it leaves."""
-        first = likely[: int(self.top_k)]
-        shares = _normalised([math.exp(value - first[0]) for value in first])
+    def kept(self, likely: Sequence[float]) -> int:
+        """How many of the likeliest tokens the rule leaves, by their log-probabilities, descending."""
+        shares = [math.exp(value - likely[0]) for value in likely[: int(self.top_k)]]
+        needed = self.top_p * math.fsum(shares) if self.top_p < 1 else math.inf
         held, many = 0.0, 0
-        while many < len(shares) and held < self.top_p * (1 + _SLACK) and shares[many] >= self._least(shares[0]):
+        while many < len(shares) and held < needed and shares[many] >= self.min_p and shares[many] > 0:
             held += shares[many]
             many += 1
-        drawn = _normalised([share ** (1 / self.temperature) for share in shares[:many]])
-        return [math.log(share) if share > 0 else -math.inf for share in drawn]
+        return many
 
-    def _least(self, first: float) -> float:
-        return self.min_p * (1 - _SLACK) * first
+    @property
+    def wider(self) -> "Sampling":
+        """The rule with wider limits: what lies beyond these was not drawn in any arithmetic."""
+        return replace(self, top_k=self.top_k * _WIDER, top_p=1 - (1 - self.top_p) / _WIDER, min_p=self.min_p / _WIDER)
 
 
 def surprise(tokens: Sequence[Weighed], sampling: Sampling) -> float:
@@ -69,16 +73,17 @@ def surprise(tokens: Sequence[Weighed], sampling: Sampling) -> float:
     Maths: sum_t (-log q_t - H_t) / sqrt(sum_t V_t), q the rule's probabilities, H and V mean and variance of -log q
     under q: a martingale's last value, of mean 0 for whatever the rule drew. A token outside counts OUTSIDE instead.
     """
-    total, variance, outside = 0.0, _RESOLUTION, 0
+    total, variance, outside, wider = 0.0, _RESOLUTION, 0, sampling.wider
     for token in tokens:
-        drawn = sampling.kept(token.likely)
-        if token.place is None or token.place >= len(drawn):
+        if token.place is None or token.place >= wider.kept(token.likely):
             outside += 1
             continue
-        shares = [math.exp(value) for value in drawn]
-        entropy = -sum(share * value for share, value in zip(shares, drawn, strict=True) if share)
-        variance += sum(share * (value + entropy) ** 2 for share, value in zip(shares, drawn, strict=True) if share)
-        total += -drawn[token.place] - entropy
+        weights = [value / sampling.temperature for value in token.likely[: sampling.kept(token.likely)]]
+        whole = weights[0] + math.log(math.fsum(math.exp(weight - weights[0]) for weight in weights))
+        drawn = [(math.exp(weight - whole), whole - weight) for weight in weights]
+        entropy = math.fsum(share * surprised for share, surprised in drawn)
+        variance += math.fsum(share * (surprised - entropy) ** 2 for share, surprised in drawn)
+        total += whole - token.likely[token.place] / sampling.temperature - entropy
     return OUTSIDE * outside + total / math.sqrt(variance)
 
 
@@ -86,8 +91,3 @@ def surprise_distance(a: float, b: float) -> float:
     """|a - b| / (20 + |a - b|) of two surprises; 1 where one is not finite: what can't be weighed is no output."""
     apart = abs(a - b)
     return apart / (_HALF + apart) if math.isfinite(apart) else 1.0
-
-
-def _normalised(shares: Sequence[float]) -> list[float]:
-    total = math.fsum(shares)
-    return [share / total for share in shares]
