@@ -150,6 +150,8 @@ def test_what_is_no_reply_of_the_model_is_not_weighed(model: LocalModel) -> None
     """Tokens that don't say what they are said to, bytes that are no text, a number that is no token."""
     request = replace(ASK, schema=None, max_tokens=16)
     assert model.weigh(request, Sampled(tokens=(66,), pieces=(b"X",), ended=True)) is None
+    # A text of other characters is not slipped under the tokens of a likely reply.
+    assert model.weigh(request, Sampled(tokens=(66, 101), pieces=("く".encode(), "ろ".encode()), ended=True)) is None
     for pieces, ended in (((b"R", b"\xff"), False), ((b"R", b"\xe3"), True)):
         with pytest.raises(InputError, match="no text"):
             model.weigh(request, Sampled(tokens=(66, 67), pieces=pieces, ended=ended))

@@ -116,7 +116,8 @@ def test_a_reply_is_forced_by_number_or_as_text():
 def test_choices_are_of_the_reply_or_none():
     """Sorted as likely as they are, with the place of the token; another token or piece is another reply."""
     rows = [row(5, b"The"), row(7, b" caf\xc3\xa9"), row(9, b"\x8f"), row(2, b"", likely=((2, -0.1), (1, -3.0)))]
-    found = choices_of(completion(rows, ""), REPLY)
+    found = choices_of(completion(rows, ""), REPLY, [9])
+    assert choices_of(completion(rows, ""), REPLY) is None  # by number it would have been all of the character
     assert [(choice.place, choice.piece) for choice in found] == [
         (1, b"The"),
         (None, b" caf\xc3\xa9"),
@@ -124,9 +125,9 @@ def test_choices_are_of_the_reply_or_none():
         (0, b""),
     ]
     assert found[0].likely == (-0.5, -1.0)
-    assert len(choices_of(completion(rows, ""), replace(REPLY, ended=False))) == 3
-    assert choices_of(completion(rows[:3], ""), REPLY) is None
-    assert choices_of(completion([row(6, b"The"), *rows[1:]], ""), REPLY) is None
-    assert choices_of(completion([row(5, b"Thy"), *rows[1:]], ""), REPLY) is None
+    assert len(choices_of(completion(rows, ""), replace(REPLY, ended=False), [9])) == 3
+    assert choices_of(completion(rows[:3], ""), REPLY, [9]) is None
+    assert choices_of(completion([row(6, b"The"), *rows[1:]], ""), REPLY, [9]) is None
+    assert choices_of(completion([row(5, b"Thy"), *rows[1:]], ""), REPLY, [9]) is None
     with pytest.raises(EnvironmentUnusableError):
         choices_of({"error": {}}, REPLY)

@@ -137,7 +137,7 @@ class LocalModel:
         several = [n for n, piece in reply.doubtful.items() if not self._stands_alone(request, n, piece)]
         completion = self._completion(request, weighing_body(body, reply, several))
         self._before = (*request.messages, Message(role="assistant", content=""))
-        return choices_of(completion, reply)
+        return choices_of(completion, reply, several)
 
     def _stands_alone(self, request: ChatRequest, number: int, piece: bytes) -> bool:
         """Whether the one token says all of the piece: the runtime does not take a part of a character by itself."""

@@ -120,8 +120,9 @@ def weighing_body(body: Mapping[str, Any], reply: Sampled, by_text: Collection[i
     return {name: value for name, value in body.items() if name != "response_format"} | asked
 
 
-def choices_of(completion: Any, reply: Sampled) -> tuple[TokenChoice, ...] | None:
-    """What such a completion tells of each place; None when the model gave the same text in other tokens.
+def choices_of(completion: Any, reply: Sampled, by_text: Collection[int] = ()) -> tuple[TokenChoice, ...] | None:
+    """What such a completion tells of each place; None when tokens don't stand for their pieces, or the model gave the
+    same text in other tokens. Of those that were forced as text it may tell the last bytes alone.
 
     Raises: EnvironmentUnusableError when it tells of no tokens.
     """
@@ -135,7 +136,7 @@ def choices_of(completion: Any, reply: Sampled) -> tuple[TokenChoice, ...] | Non
     given = [number for number, _ in found[:held]]
     pieces = zip(found, reply.pieces, strict=False)
     right = given == list(reply.tokens) and len(found) >= held + reply.ended
-    if not right or any(choice.piece != piece and number not in reply.doubtful for (number, choice), piece in pieces):
+    if not right or any(choice.piece != piece and number not in by_text for (number, choice), piece in pieces):
         return None
     return tuple(choice for _, choice in found[: held + reply.ended])
 
