@@ -2,8 +2,8 @@
 
 The guarantee of a calibration is over questions: one execution of each calibration question is exchangeable with one
 of a question that is judged, several of one question are not with those of others. So a calibration has one execution
-of each of its questions, every stage its own; and since one split of the questions is a lottery, a figure is the mean
-over many splits, its interval a bootstrap over the questions judged.
+of each of its questions, drawn by itself, every stage its own; and since one split of the questions is a lottery, a
+figure is the mean over many splits, its interval a bootstrap over the questions judged.
 """
 
 import random

@@ -11,10 +11,10 @@ from pathlib import Path
 
 from benchmarks.questions.bank import Place
 from benchmarks.questions.fabrications import Tokenizer
-from benchmarks.questions.pipeline import LONGEST, TEMPERATURE, Question, answer_request, read_request, retrieve
+from benchmarks.questions.pipeline import TEMPERATURE, Question, answer_request, read_request, retrieve
 from veristate.agents.models import ChatRequest, LocalModel, Sampled, TokenChoice, small_model_weights
 from veristate.attest.challenge import Metric, Weigh, metric_named
-from veristate.core import InputError
+from veristate.core import InputError, UndecidedError
 
 RULE = {"temperature": str(TEMPERATURE)}  # and llama.cpp's own limits
 
@@ -30,23 +30,18 @@ def likelihood(model: LocalModel, bank: Mapping[Place, Sampled], question: Quest
         request = read_request(question, retrieve(question))
     else:
         request = answer_request(question, bank[question.id, "read", 0].text)
-    weigh: Weigh = partial(weighed, model, request, stage)
+    weigh: Weigh = partial(weighed, model, request)
     return metric_named("likelihood", RULE, weigh=weigh)
 
 
-def weighed(model: LocalModel, request: ChatRequest, stage: str, output: bytes) -> Sequence[TokenChoice] | None:
-    """The output token by token; None when the stage can't have handed it in: it is no reply in tokens, or was cut
-    elsewhere than the stage cuts.
+def weighed(model: LocalModel, request: ChatRequest, output: bytes) -> Sequence[TokenChoice] | None:
+    """The output token by token; None when it is no reply to the request. One that would be undecided accuses nobody: it
+    is as unsurprising as no output.
     """
     try:
-        reply = Sampled.from_bytes(output)
-        longest = LONGEST[stage]
-        # What the stage cuts is as long as can be, but for the tokens of characters that the runtime doesn't tell of.
-        if len(reply.tokens) + reply.ended > longest or not (
-            reply.ended or reply.doubtful or len(reply.tokens) == longest
-        ):
-            return None
-        return model.weigh(request, reply)
+        return model.weigh(request, Sampled.from_bytes(output))
+    except UndecidedError:
+        return ()
     except InputError:
         return None
 

@@ -29,7 +29,7 @@ from veristate.agents.models.chat import request_body
 from veristate.agents.models.tokens import sampled_body
 from veristate.agents.state import Message
 from veristate.attest.challenge import Sampling, surprise
-from veristate.core import EnvironmentUnusableError, InputError
+from veristate.core import EnvironmentUnusableError, InputError, UndecidedError
 
 
 def missing() -> str:
@@ -134,15 +134,19 @@ def test_a_reply_is_weighed_token_by_token(model: LocalModel) -> None:
 def test_a_reply_that_splits_characters_is_weighed_too(model: LocalModel) -> None:
     """The runtime tells of the last token of such a character, and takes none of them by number."""
     request = replace(ASK, schema=None, max_tokens=16)
-    whole = Sampled(tokens=(66, 101, 2756), pieces=(b"R", b"u", "é".encode()), ended=False)
-    assert [choice.piece for choice in model.weigh(request, whole)] == [*whole.pieces]
+    whole = Sampled(tokens=(66, 101, 2756), pieces=(b"R", b"u", "é".encode()), ended=True)
+    assert [choice.piece for choice in model.weigh(request, whole)] == [*whole.pieces, b""]
     # Each of the two characters of Japanese is two tokens.
     reply = Sampled(tokens=(66, 101, 233, 231), pieces=(b"R", b"u", "く".encode(), "ろ".encode()), ended=True)
     assert (reply.text, set(reply.doubtful)) == ("Ruくろ", {233, 231})
     assert [choice.piece for choice in model.weigh(request, reply)] == [*reply.pieces, b""]
     assert model.weigh(request, replace(reply, tokens=(66, 101, 233, 233))) is None
     cut = replace(reply, ended=False)
-    assert [choice.piece for choice in model.weigh(request, cut)] == [*reply.pieces]
+    assert [choice.piece for choice in model.weigh(replace(request, max_tokens=7), cut)] == [*reply.pieces]
+    assert model.weigh(replace(request, max_tokens=11), cut) is None  # six tokens more than two characters hide
+    flags = Sampled(tokens=(66, *(233,) * 4), pieces=(b"R", *("く".encode(),) * 4), ended=True)
+    with pytest.raises(UndecidedError, match="4 characters"):
+        model.weigh(request, flags)
 
 
 @needs_model
@@ -155,8 +159,12 @@ def test_what_is_no_reply_of_the_model_is_not_weighed(model: LocalModel) -> None
     for pieces, ended in (((b"R", b"\xff"), False), ((b"R", b"\xe3"), True)):
         with pytest.raises(InputError, match="no text"):
             model.weigh(request, Sampled(tokens=(66, 67), pieces=pieces, ended=ended))
-    with pytest.raises(EnvironmentUnusableError):
-        model.weigh(request, Sampled(tokens=(10**6,), pieces=(b"R",), ended=True))
+    for number in (10**6, -5):
+        assert model.weigh(request, Sampled(tokens=(number,), pieces=(b"R",), ended=True)) is None
+    # Nor what stops short of the limit without an end, or is longer than it.
+    assert model.weigh(request, Sampled(tokens=(), pieces=(), ended=False)) is None
+    assert model.weigh(request, Sampled(tokens=(66,) * 16, pieces=(b"R",) * 16, ended=True)) is None
+    assert len(model.weigh(request, Sampled(tokens=(66,) * 16, pieces=(b"R",) * 16, ended=False))) == 16
     assert model.reply(ASK).text
 
 

@@ -83,6 +83,10 @@ def test_a_committed_reply_is_read_again():
         said | {"text": "The"},
         said | {"tokens": [5, 7]},
         said | {"pieces": ["zz"] * 3},
+        said | {"tokens": [5.0, 7, 9]},
+        said | {"tokens": [5, 7, True]},
+        said | {"ended": 1},
+        said | {"more": 1},
         {"text": ""},
         [],
         7,
@@ -90,8 +94,10 @@ def test_a_committed_reply_is_read_again():
     ):
         with pytest.raises(InputError, match="not a reply in tokens"):
             Sampled.from_bytes(json.dumps(broken).encode())
-    with pytest.raises(InputError):
-        Sampled.from_bytes(b"\xff")
+    spelt = (b"\xff", b" " + data, data.replace(b"[5,", b"[1e400,"), data.replace(b'"text"', b'"text":"lie","text"'))
+    for other in spelt:
+        with pytest.raises(InputError):
+            Sampled.from_bytes(other)
 
 
 def test_a_reply_is_forced_by_number_or_as_text():

@@ -6,7 +6,6 @@ import random
 import re
 import sys
 import zlib
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -18,7 +17,7 @@ from benchmarks.questions.fabrications import KINDS, as_output, drawn
 from benchmarks.questions.pipeline import own_questions
 from benchmarks.questions.sources import Words
 from benchmarks.questions.trials import HONEST, Tally, executions, stage_of, trials
-from benchmarks.questions.weighing import text_metric, weighed
+from benchmarks.questions.weighing import text_metric
 
 from veristate.attest.challenge import metric_named
 from veristate.attest.challenge.metrics.texts import token_distance
@@ -127,34 +126,6 @@ def test_what_is_handed_in_is_cut_where_the_stage_cuts():
     short, long = as_output(text, "read", pieces), as_output(text, "answer", pieces)
     assert (short.text, len(short.tokens), short.ended) == (text, 30, True)
     assert (long.text, len(long.tokens), long.ended) == (" ".join(text.split()[:24]), 24, False)
-
-
-def test_what_a_stage_can_not_have_handed_in_is_not_weighed():
-    """Cut elsewhere than the stage cuts, longer than it can be, a text that its tokens don't say, no output at all."""
-    asked = []
-
-    class Model:
-        """It weighs whatever it is asked about."""
-
-        def weigh(self, request, reply):
-            asked.append((request, reply))
-            return ()
-
-    def handed(output):
-        return weighed(Model(), "request", "answer", output)
-
-    text = " ".join(f"word{number}" for number in range(24))
-    cut, ended = as_output(text, "answer", pieces), as_output("word0 word1", "answer", pieces)
-    assert (cut.ended, ended.ended) == (False, True)
-    assert handed(cut.to_bytes()) == handed(ended.to_bytes()) == ()
-    assert asked == [("request", cut), ("request", ended)]
-    for wrong in (replace(cut, ended=True), replace(ended, ended=False), replace(cut, tokens=cut.tokens[:-1])):
-        assert handed(wrong.to_bytes()) is None
-    said = json.loads(ended.to_bytes())
-    for broken in (said | {"text": "other"}, said | {"pieces": ["xyz", "1"]}, {"text": "word0"}, [], 7):
-        assert handed(json.dumps(broken).encode()) is None
-    assert handed(b"no JSON") is None
-    assert len(asked) == 2
 
 
 def test_an_interval_is_as_wide_as_questions_differ():

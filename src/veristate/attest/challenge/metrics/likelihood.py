@@ -1,7 +1,8 @@
 """Sampled outputs, by how surprising a model finds them that is the recorder's own.
 
 Whoever has the weights knows, token by token, what the sampling rule could have drawn and how often. An honest output
-is a draw: its surprise has mean 0 and deviation 1 whatever the input, and it holds no token that the rule leaves out.
+is a draw: its surprise has mean 0 and a deviation of at most 1 whatever the input, and no token of it is one that the
+rule leaves out.
 """
 
 import math
@@ -13,11 +14,12 @@ from veristate.core import InputError
 
 OUTSIDE = 10.0  # standard deviations that a token counts which the sampling rule leaves out
 _HALF = 20.0  # the difference of surprises at which the distance is half
-_RESOLUTION = 0.25  # variance of a token: a text of near-certain tokens has hardly any of its own
+_RESOLUTION = 0.25  # variance, beside an output's own: one of near-certain tokens has hardly any
 # A token counts as outside only where a rule with limits this much wider would leave it out too: the recorder's
 # probabilities are the challenger's but for how their passes were batched, which moved ratios of four-bit weights by
 # up to 1.9 (docs/decisions, 31).
-_WIDER = 2.0
+_WIDER, _MORE = 2.0, 1.5
+_COLDEST = 0.001  # a temperature: below it one token is all there is to draw
 
 
 class Weighed(Protocol):
@@ -47,7 +49,9 @@ class Sampling:
 
     def __post_init__(self) -> None:
         """Raises: InputError for a rule that leaves nothing to draw."""
-        if not (0 < self.temperature < math.inf and self.top_k >= 1 and 0 < self.top_p <= 1 and 0 <= self.min_p <= 1):
+        if not (
+            _COLDEST <= self.temperature < math.inf and self.top_k >= 1 and 0 < self.top_p <= 1 and 0 <= self.min_p <= 1
+        ):
             limits = ", ".join(f"{part.name} {getattr(self, part.name)}" for part in fields(self))
             raise InputError(f"a sampling rule of {limits} draws nothing")
 
@@ -64,14 +68,15 @@ class Sampling:
     @property
     def wider(self) -> "Sampling":
         """The rule with wider limits: what lies beyond these was not drawn in any arithmetic."""
-        return replace(self, top_k=self.top_k * _WIDER, top_p=1 - (1 - self.top_p) / _WIDER, min_p=self.min_p / _WIDER)
+        return replace(self, top_k=self.top_k * _MORE, top_p=1 - (1 - self.top_p) / _WIDER, min_p=self.min_p / _WIDER)
 
 
 def surprise(tokens: Sequence[Weighed], sampling: Sampling) -> float:
     """How much less likely the tokens are than those that the rule draws, in standard deviations.
 
-    Maths: sum_t (-log q_t - H_t) / sqrt(sum_t V_t), q the rule's probabilities, H and V mean and variance of -log q
-    under q: a martingale's last value, of mean 0 for whatever the rule drew. A token outside counts OUTSIDE instead.
+    Maths: sum_t (-log q_t - H_t) / sqrt(1/4 + sum_t V_t), q the rule's probabilities, H and V mean and variance of
+    -log q under q: a martingale's last value, of mean 0 for whatever the rule drew. A token outside counts OUTSIDE
+    instead. `likely` must hold half as many again as top_k, where the model has so many tokens.
     """
     total, variance, outside, wider = 0.0, _RESOLUTION, 0, sampling.wider
     for token in tokens:

@@ -1,12 +1,13 @@
 """The whole reading: the head, then everything that it claims."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from cryptography.exceptions import InvalidSignature
 
 from veristate.attest.log.fsck.findings import LogFinding, LogFindingKind, LogReport
-from veristate.attest.log.fsck.head import Signer, read_head
+from veristate.attest.log.fsck.head import LOG, Signer, read_head
 from veristate.attest.log.fsck.walk import Walk
 
 
@@ -22,7 +23,7 @@ def check_log(
     `verifier_key` is the log's, `name+hash+base64`; its name is the origin. `witnesses` are the verifier keys of those
     whose lines under the head are judged too; a head that none of them has cosigned yet is whole.
     """
-    log = Signer.parse(verifier_key)
+    log = replace(Signer.parse(verifier_key), kind=LOG)
     try:
         head = read_head((folder / "checkpoint").read_bytes(), log, [Signer.parse(key) for key in witnesses])
     except (OSError, ValueError, InvalidSignature) as error:

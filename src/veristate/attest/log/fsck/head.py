@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
-_WITNESS = 4  # the type of a key that makes cosignature/v1 lines
+LOG, _WITNESS = 1, 4  # types of keys; a witness's makes cosignature/v1 lines
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ def read_head(note: bytes, log: Signer, witnesses: Sequence[Signer]) -> Head:
     lines = [re.fullmatch("— (\\S+) (\\S+)", line) for line in below.removesuffix("\n").split("\n")]
     if not below.endswith("\n") or None in lines:
         raise ValueError("not a signed note")
-    known = {(signer.name, signer.mark): signer for signer in (log, *witnesses)}
+    known = {(signer.name, signer.mark): signer for signer in (*witnesses, log)}
     said: dict[str, list[str]] = {"cosigned": [], "broken": [], "unjudged": []}
     ours = 0
     for name, data in [(line[1], _exact64(line[2])) for line in lines if line]:

@@ -30,7 +30,7 @@ class Walk:
                     leaves.append(hashlib.sha256(b"\0" + entry).digest())
             if data is None:
                 yield LogFinding(kind=LogFindingKind.MISSING, path=path, detail=f"{width} entries")
-            elif not _holds(data, width):
+            elif not _holds(data, width) and not _holds(data, 256):  # a full bundle may stand for the beginning of one
                 yield LogFinding(kind=LogFindingKind.ENTRY, path=path, detail=f"not {width} whole entries")
             yield from self._tile(0, index, width, leaves, LogFindingKind.ENTRY, above)
         level = 1
@@ -81,8 +81,10 @@ class Walk:
             path = file.relative_to(self._folder).as_posix()
             if file.is_dir() or path in self._claimed:
                 continue
-            match = re.fullmatch(r"tile/(entries|[0-9]{1,2})/((?:x[0-9]{3}/)*[0-9]{3})(?:\.p/([1-9][0-9]{0,2}))?", path)
-            if match is None:
+            match = re.fullmatch(
+                r"tile/(entries|0|[1-9][0-9]?)/((?:x[0-9]{3}/)*[0-9]{3})(?:\.p/([1-9][0-9]{0,2}))?", path
+            )
+            if match is None or _digits(_place(match[2])) != match[2]:
                 detail = "no path of a tiled log"
                 yield LogFinding(kind=LogFindingKind.STRAY, path=path, detail=detail)
             elif not self._begins_full(match[1], match[2], int(match[3] or 256), file.read_bytes()):
