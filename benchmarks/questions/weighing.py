@@ -35,8 +35,9 @@ def likelihood(model: LocalModel, bank: Mapping[Place, Sampled], question: Quest
 
 
 def weighed(model: LocalModel, request: ChatRequest, output: bytes) -> Sequence[TokenChoice] | None:
-    """The output token by token; None when it is no reply to the request. One that would be undecided accuses nobody: it
-    is as unsurprising as no output.
+    """The output token by token; None when it is no reply to the request.
+
+    One that would be undecided accuses nobody: it is as unsurprising as no output.
     """
     try:
         return model.weigh(request, Sampled.from_bytes(output))

@@ -17,6 +17,7 @@ from typing import Any, BinaryIO, Self
 from veristate.agents.models.chat import ChatRequest, Reply, completion_reply, request_body
 from veristate.agents.models.tokens import (
     SPLIT_UPPER,
+    UNTOLD_UPPER,
     Sampled,
     TokenChoice,
     choices_of,
@@ -135,11 +136,12 @@ class LocalModel:
         Raises: InputError for a reply that is no text; UndecidedError for one of which too many characters are split;
         EnvironmentUnusableError as `reply`.
         """
-        most, untold = request.max_tokens, 3 * len(reply.doubtful)  # at most, of a character in several tokens
-        if len(reply.tokens) + reply.ended > most or not (reply.ended or len(reply.tokens) + untold >= most):
-            return None
         several = [n for n, piece in reply.doubtful.items() if not self._stands_alone(request, n, piece)]
         split = sum(number in several for number in reply.tokens)
+        # Untold are up to three tokens of each character that is split, one that was cut off at the end included.
+        longest = len(reply.tokens) + UNTOLD_UPPER * (split + 1)
+        if len(reply.tokens) + reply.ended > request.max_tokens or not (reply.ended or longest >= request.max_tokens):
+            return None
         if split > SPLIT_UPPER:
             raise UndecidedError(f"{split} characters of this reply are split; the runtime tells too little of them")
         return self._weighed(request, reply, several)

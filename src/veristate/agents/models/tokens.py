@@ -9,6 +9,7 @@ from veristate.core import EnvironmentUnusableError, InputError, canonical_bytes
 
 _CUT_UPPER = 4  # bytes: what is shown of a character that was cut off, of which no token is told
 LIKELY = 60  # tokens whose probabilities are asked for: half as many again as llama.cpp's top_k leaves
+UNTOLD_UPPER = 3  # tokens of a split character: of its up to four the runtime tells the last
 SPLIT_UPPER = 3  # characters of a reply that may be split: of their first tokens the runtime tells nothing
 
 
