@@ -14,6 +14,7 @@ from pathlib import Path
 
 from benchmarks.questions.pipeline import Question, answer, own_questions, public_questions, read, retrieve
 from veristate.agents.models import LocalModel, Sampled
+from veristate.core import canonical_bytes
 
 OUTPUTS = 40
 FILE = "bank.jsonl"
@@ -33,7 +34,7 @@ def saved(folder: Path) -> dict[Place, Sampled]:
             row = json.loads(line)
         except ValueError:
             continue
-        output = Sampled.from_bytes(json.dumps(row["output"]).encode())
+        output = Sampled.from_bytes(canonical_bytes(row["output"]))
         found[row["question"], row["stage"], row["number"]] = output
     return found
 
