@@ -47,6 +47,7 @@ from veristate.store import Store
 
 TRIALS = 10_000
 SHARES = {"log": 0.25, "artifacts": 0.2, "export": 0.25, "export, repaired": 0.2, "journal": 0.1}
+RENAMED = "told as a line that can't be judged, its signer's name being another"
 FREE = {SUGGESTED: "the policy that an export suggests: signed by nobody, believed by nobody"}
 
 
@@ -84,7 +85,7 @@ def claim(counts: dict[str, Counter[str]], trials: int) -> Claim:
         unit="",
         bar="every change that a digest covers reported with what it hit",
         met=missed + elsewhere + crashed == 0,
-        detail=f"{total['reported']:,} reported. Not covered: {listed}",
+        detail=f"{total['reported']:,} reported, {total[RENAMED]} {RENAMED}. Not covered: {listed}",
     )
 
 
@@ -140,8 +141,7 @@ class Run:
         path.write_bytes(kept)
         found = report.findings
         if not found:
-            # A line whose signer's name was changed is nobody's that is known, and is told as that.
-            return "reported" if report.unjudged and path.name == "checkpoint" else "MISSED"
+            return RENAMED if report.unjudged and path.name == "checkpoint" else "MISSED"
         name = path.relative_to(self._log).as_posix().split(".p/")[0]
         return "reported" if any(name in finding.path for finding in found) else "REPORTED ELSEWHERE"
 
