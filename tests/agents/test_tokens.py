@@ -4,6 +4,7 @@ import json
 from dataclasses import replace
 
 import pytest
+import rfc8785
 
 from veristate.agents.models import Sampled
 from veristate.agents.models.tokens import LIKELY, choices_of, sampled_body, sampled_of, weighing_body
@@ -79,11 +80,12 @@ def test_a_committed_reply_is_read_again():
         "tokens": [5, 7, 9],
     }
     said = json.loads(data)
+    assert rfc8785.dumps(said) == data
     for broken in (
         said | {"text": "The"},
         said | {"tokens": [5, 7]},
         said | {"pieces": ["zz"] * 3},
-        said | {"tokens": [5.0, 7, 9]},
+        said | {"tokens": [5.5, 7, 9]},
         said | {"tokens": [5, 7, True]},
         said | {"ended": 1},
         said | {"more": 1},
@@ -93,7 +95,7 @@ def test_a_committed_reply_is_read_again():
         "text",
     ):
         with pytest.raises(InputError, match="not a reply in tokens"):
-            Sampled.from_bytes(json.dumps(broken).encode())
+            Sampled.from_bytes(rfc8785.dumps(broken))
     spelt = (b"\xff", b" " + data, data.replace(b"[5,", b"[1e400,"), data.replace(b'"text"', b'"text":"lie","text"'))
     for other in spelt:
         with pytest.raises(InputError):

@@ -43,6 +43,8 @@ class Sampled:
             found = cls(tokens=tuple(said["tokens"]), pieces=pieces, ended=said["ended"])
             if not all(type(number) is int for number in found.tokens) or len(found.tokens) != len(pieces):
                 raise ValueError("a piece for each token, which is a number")
+            if type(found.ended) is not bool:
+                raise ValueError("whether it ended is true or false")
             if found.to_bytes() != data:  # canonical: whoever reads the text reads what is judged
                 raise ValueError("its text is not what its tokens say, or it is not canonical JSON")
         except (ValueError, LookupError, TypeError, ArithmeticError, RecursionError, InputError) as error:
